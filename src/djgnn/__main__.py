@@ -1,0 +1,6 @@
+"""`python -m djgnn` is the command `djgnn`."""
+
+from djgnn.cli import main
+
+if __name__ == "__main__":
+    main()

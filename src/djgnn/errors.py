@@ -1,0 +1,27 @@
+"""The small vocabulary of what can go wrong: one error for bad input, one warning per cause."""
+
+from __future__ import annotations
+
+
+class InputError(ValueError):
+    """What came in cannot be used. The message says what, where and how to mend it."""
+
+
+class DataNotFoundError(InputError):
+    """A data set is neither on this machine nor could it be downloaded."""
+
+
+class DJGNNWarning(UserWarning):
+    """Base of every warning of this package."""
+
+
+class LeakingDuplicatesWarning(DJGNNWarning):
+    """Many nodes have twins with the same label, some in train and some in test."""
+
+
+class NotConvergedWarning(DJGNNWarning):
+    """An iteration stopped at its limit before it reached its tolerance."""
+
+
+class DisconnectedWarning(DJGNNWarning):
+    """The graph has several components and the result speaks of one of them only."""

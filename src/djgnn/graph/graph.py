@@ -1,0 +1,192 @@
+"""`Graph`: what every stage starts from. Immutable, checked once, independent of torch."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from djgnn.graph.checks import check_graph
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    r"""A directed graph with node features, labels and splits.
+
+    The adjacency is :math:`A_{ij} = w_{ij}` for an edge :math:`i \to j`, **as given**: nothing is
+    symmetrised, no self loop is added or removed. Arrays are read-only after construction.
+
+    Args:
+        edge_index: Sources and targets of the edges.
+        num_nodes: Number of nodes n.
+        x: Node features, dense or CSR; ``None`` for a graph of structure alone.
+        y: Class of each node, ``-1`` = unknown; ``None`` if there are no labels.
+        edge_weight: Weight of each edge; ``None`` means 1.
+        train_mask: Training nodes; one column per split.
+        val_mask: Validation nodes, as `train_mask`.
+        test_mask: Test nodes, as `train_mask`.
+        node_names: Name of each node as the user wrote it; ``None`` means 0..n-1.
+        class_names: Name of each class; ``None`` means 0..c-1.
+        name: Name of the data set.
+        card: Facts about the data set (metric, provenance, oddities).
+
+    Shapes:
+        edge_index ``[2, E]``, x ``[n, F]``, y ``[n]``, masks ``[n]`` or ``[n, splits]``.
+
+    Raises:
+        InputError: Whenever the parts do not fit together; see :mod:`djgnn.graph.checks`.
+
+    Example:
+        >>> import numpy as np
+        >>> g = Graph(edge_index=np.array([[0, 1], [1, 2]]), num_nodes=3, y=np.array([0, 1, 0]))
+        >>> g
+        Graph(num_nodes=3, num_edges=2, num_features=0, num_classes=2, num_splits=0)
+        >>> g.adjacency.toarray().tolist()
+        [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
+    """
+
+    edge_index: NDArray[np.int64]
+    num_nodes: int
+    x: NDArray[np.float32] | sp.csr_array | None = None
+    y: NDArray[np.int64] | None = None
+    edge_weight: NDArray[np.float32] | None = None
+    train_mask: NDArray[np.bool_] | None = None
+    val_mask: NDArray[np.bool_] | None = None
+    test_mask: NDArray[np.bool_] | None = None
+    node_names: tuple[str, ...] | None = None
+    class_names: tuple[str, ...] | None = None
+    name: str = "graph"
+    card: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for key, value in check_graph(self).items():
+            object.__setattr__(self, key, value)
+
+    @property
+    def num_edges(self) -> int:
+        """Number of directed edges."""
+        return int(self.edge_index.shape[1])
+
+    @property
+    def num_features(self) -> int:
+        """Number of feature columns; 0 without features."""
+        return 0 if self.x is None else int(self.x.shape[1])
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes: the given names, else one more than the largest label."""
+        if self.class_names is not None:
+            return len(self.class_names)
+        return 0 if self.y is None or self.y.size == 0 else int(self.y.max()) + 1
+
+    @property
+    def num_splits(self) -> int:
+        """Number of train/validation/test splits stored with the graph."""
+        return 0 if self.train_mask is None else int(self.train_mask.shape[1])
+
+    @property
+    def metric(self) -> str:
+        """The score that belongs to this data set: ``accuracy`` or ``roc_auc``."""
+        return str(self.card.get("metric", "accuracy"))
+
+    @cached_property
+    def adjacency(self) -> sp.csr_array:
+        """The adjacency as given: CSR, float32, sorted columns; parallel edges are summed."""
+        n = self.num_nodes
+        weight = self.edge_weight
+        if weight is None:
+            weight = np.ones(self.num_edges, dtype=np.float32)
+        source, target = self.edge_index
+        matrix = sp.csr_array(sp.coo_array((weight, (source, target)), shape=(n, n)))
+        matrix.sum_duplicates()
+        return matrix
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 of everything that can change a result: structure, features, labels, splits."""
+        digest = hashlib.sha256(f"djgnn-graph-1 n={self.num_nodes}".encode())
+        parts: dict[str, Any] = {
+            key: getattr(self, key)
+            for key in ("edge_index", "edge_weight", "y", "train_mask", "val_mask", "test_mask")
+        }
+        if isinstance(self.x, sp.csr_array):
+            parts |= {"x.data": self.x.data, "x.indices": self.x.indices.astype(np.int64)}
+            parts |= {"x.indptr": self.x.indptr.astype(np.int64)}
+        else:
+            parts["x"] = self.x
+        for key, value in parts.items():
+            if value is not None:
+                digest.update(f"|{key} {value.dtype.str} {value.shape}|".encode())
+                digest.update(np.ascontiguousarray(value).tobytes())
+        return digest.hexdigest()
+
+    def split(self, index: int = 0) -> Split:
+        """The masks of one split.
+
+        Raises:
+            InputError: If the graph has no splits or `index` is not one of them.
+        """
+        from djgnn.graph.splits import split_of
+
+        return split_of(self, index)
+
+    def with_masks(
+        self,
+        train_mask: NDArray[np.bool_],
+        val_mask: NDArray[np.bool_],
+        test_mask: NDArray[np.bool_],
+    ) -> Graph:
+        """The same graph with other splits."""
+        return replace(self, train_mask=train_mask, val_mask=val_mask, test_mask=test_mask)
+
+    def names(self) -> Sequence[str]:
+        """Node names, invented from the index where none were given."""
+        return self.node_names or [str(i) for i in range(self.num_nodes)]
+
+    def classes(self) -> Sequence[str]:
+        """Class names, invented from the index where none were given."""
+        return self.class_names or [str(c) for c in range(self.num_classes)]
+
+    @classmethod
+    def load(cls, name: str, data: str | Path | None = None) -> Graph:
+        """Find a data set by name, see :func:`djgnn.graph.registry.load`."""
+        from djgnn.graph.registry import load
+
+        return load(name, data=data)
+
+    @classmethod
+    def from_csv(cls, edges: str | Path, nodes: str | Path, **options: Any) -> Graph:
+        """Read an edge table and a node table, see :func:`djgnn.graph.tables.read_tables`."""
+        from djgnn.graph.tables import read_tables
+
+        return read_tables(edges, nodes, **options)
+
+    def __repr__(self) -> str:
+        return (
+            f"Graph(num_nodes={self.num_nodes}, num_edges={self.num_edges}, "
+            f"num_features={self.num_features}, num_classes={self.num_classes}, "
+            f"num_splits={self.num_splits})"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Three disjoint sets of nodes, as boolean masks of length n."""
+
+    train: NDArray[np.bool_]
+    val: NDArray[np.bool_]
+    test: NDArray[np.bool_]
+    index: int = 0
+
+    def __repr__(self) -> str:
+        sizes = "/".join(str(int(m.sum())) for m in (self.train, self.val, self.test))
+        return f"Split(index={self.index}, train/val/test={sizes})"
