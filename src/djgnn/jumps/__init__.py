@@ -1,1 +1,16 @@
-"""."""
+"""Who is near whom in U: twin classes, exact search engines, rank lists."""
+
+from djgnn.jumps.engines import ENGINES, choose_engine
+from djgnn.jumps.ranks import JumpHierarchy, dense_rank_lists, rank_lists
+from djgnn.jumps.twins import TwinClasses, single_classes, twin_classes
+
+__all__ = [
+    "ENGINES",
+    "JumpHierarchy",
+    "TwinClasses",
+    "choose_engine",
+    "dense_rank_lists",
+    "rank_lists",
+    "single_classes",
+    "twin_classes",
+]

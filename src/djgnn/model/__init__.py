@@ -1,1 +1,17 @@
-"""."""
+"""Branches, their convex mixture, the DJGNN and its presets."""
+
+from djgnn.model.config import PRESETS, ModelConfig, preset
+from djgnn.model.dense import dense_forward
+from djgnn.model.djgnn import DJGNN, DJOutput
+from djgnn.model.operators import GraphOperators, graph_operators
+
+__all__ = [
+    "DJGNN",
+    "PRESETS",
+    "DJOutput",
+    "GraphOperators",
+    "ModelConfig",
+    "dense_forward",
+    "graph_operators",
+    "preset",
+]

@@ -1,0 +1,77 @@
+"""Structural filters J^k as one fixed-width table: support from the ranks, coefficients from U."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from djgnn.jumps import JumpHierarchy
+
+
+@dataclass(frozen=True, eq=False)
+class FilterTable:
+    """All filters of a graph: branch k keeps the columns ``branches[k]`` (counted from 1).
+
+    Shapes:
+        index ``[n, R]`` (node of each rank), weight ``[n, R]`` (its coefficient).
+    """
+
+    index: Tensor
+    weight: Tensor
+    branches: tuple[tuple[int, ...], ...]
+
+    @property
+    def num_branches(self) -> int:
+        """Number of filters."""
+        return len(self.branches)
+
+    def to_dense(self) -> Tensor:
+        """The filters before self loops and normalisation, ``[branches, n, n]``, for oracles."""
+        n = self.index.shape[0]
+        filters = self.weight.new_zeros(self.num_branches, n, n)
+        for k, ranks in enumerate(self.branches):
+            columns = torch.tensor([r - 1 for r in ranks], dtype=torch.int64)
+            filters[k].scatter_(1, self.index[:, columns], self.weight[:, columns])
+        return filters
+
+    def __repr__(self) -> str:
+        n, ranks = self.index.shape
+        return f"FilterTable(num_nodes={n}, num_ranks={ranks}, num_branches={self.num_branches})"
+
+
+def filter_table(
+    u: Tensor,
+    hierarchy: JumpHierarchy,
+    branches: tuple[tuple[int, ...], ...],
+    scale: Tensor | float = 1.0,
+) -> FilterTable:
+    r"""Coefficients :math:`\exp(-s \|U_i - U_j\|)` on the pairs of the hierarchy.
+
+    Differentiable in U and s; the choice of the pairs needs no gradient. Distances are taken
+    between twin classes, so that twins are at distance 0 exactly on every device.
+
+    Args:
+        u: Positions U.
+        hierarchy: Rank lists.
+        branches: Ranks of each branch, see :func:`djgnn.filters.branch_ranks`.
+        scale: s, a number or a tensor of one element.
+
+    Shapes:
+        u ``[n, p]``.
+    """
+    twins = hierarchy.twins
+    points = u[twins.representative]
+    near = twins.class_of[hierarchy.ranks]
+    distance = safe_norm(points[:, None, :] - F.embedding(near, points))
+    weight = torch.exp(-scale * distance)
+    return FilterTable(hierarchy.index, F.embedding(twins.class_of, weight), branches)
+
+
+def safe_norm(vectors: Tensor) -> Tensor:
+    """Euclidean norm over the last dimension whose gradient at zero is zero, not NaN."""
+    square = vectors.square().sum(dim=-1)
+    positive = square > 0
+    return torch.where(positive, square, torch.ones_like(square)).sqrt() * positive

@@ -1,0 +1,123 @@
+"""`SparseOperator`: a constant sparse matrix that multiplies dense ones, fast in both directions.
+
+`torch.sparse` differentiates a CSR product by transposing at every step, and the CPU library
+behind it converts 64-bit indices at every call. Holding the transpose, and 32-bit indices where
+they fit, makes the product of a 5,201-node graph fifty times faster.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class SparseOperator:
+    r"""A constant matrix :math:`S`: ``S @ dense`` is :math:`S H`, its gradient :math:`S^\top G`.
+
+    Args:
+        matrix: S as a CSR tensor.
+        transposed: S transposed, as a CSR tensor.
+
+    Example:
+        >>> import scipy.sparse as sp, torch
+        >>> s = SparseOperator.from_scipy(sp.csr_array([[0.0, 2.0], [1.0, 0.0]]))
+        >>> (s @ torch.tensor([[1.0], [3.0]])).tolist()
+        [[6.0], [1.0]]
+    """
+
+    matrix: Tensor
+    transposed: Tensor
+
+    @classmethod
+    def from_scipy(
+        cls,
+        matrix: sp.sparray,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> SparseOperator:
+        """Hold a scipy matrix and its transpose."""
+        rows = sp.csr_array(matrix)
+        rows.sort_indices()
+        columns = sp.csr_array(rows.T)
+        columns.sort_indices()
+        return cls(*(_csr(part, dtype, torch.device(device)) for part in (rows, columns)))
+
+    @classmethod
+    def from_torch(cls, matrix: Tensor) -> SparseOperator:
+        """Hold a `torch.sparse` matrix of any layout and its transpose."""
+        entries = matrix.to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
+        parts = (entries.values().cpu().numpy(), tuple(entries.indices().cpu().numpy()))
+        coo = sp.coo_array(parts, shape=tuple(matrix.shape))
+        return cls.from_scipy(coo, matrix.dtype, matrix.device)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return (self.matrix.shape[0], self.matrix.shape[1])
+
+    @property
+    def device(self) -> torch.device:
+        """Where the values live."""
+        return self.matrix.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of the values."""
+        return self.matrix.dtype
+
+    def to_scipy(self) -> sp.csr_array:
+        """The matrix as scipy CSR on the CPU."""
+        parts = (self.matrix.values(), self.matrix.col_indices(), self.matrix.crow_indices())
+        return sp.csr_array(tuple(part.cpu().numpy() for part in parts), shape=self.shape)
+
+    def to_dense(self) -> Tensor:
+        """The n x m matrix, for oracles."""
+        return self.matrix.to_dense()
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        result: Tensor = _Product.apply(dense, self)  # type: ignore[no-untyped-call]
+        return result
+
+    def __repr__(self) -> str:
+        rows, columns = self.shape
+        return f"SparseOperator({rows} x {columns}, nnz={self.matrix.values().numel()})"
+
+
+class _Product(torch.autograd.Function):
+    """The product with a constant operator; nothing is saved for the way back."""
+
+    @staticmethod
+    def forward(ctx: Any, dense: Tensor, operator: SparseOperator) -> Tensor:
+        ctx.operator = operator
+        return operator.matrix @ dense
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return ctx.operator.transposed @ grads[0].contiguous(), None
+
+
+def index_dtype(*sizes: int) -> type[np.int32] | type[np.int64]:
+    """32-bit where every size fits: the CPU product converts anything wider at each call."""
+    return np.int32 if max(sizes) < 2**31 else np.int64
+
+
+def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """A CSR tensor, unchecked, without torch's warning that its CSR support is in beta."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(indptr, indices, values, shape, check_invariants=False)
+
+
+def _csr(matrix: sp.csr_array, dtype: torch.dtype, device: torch.device) -> Tensor:
+    kind = index_dtype(matrix.nnz, *matrix.shape)
+    parts = [torch.from_numpy(np.array(p, dtype=kind)) for p in (matrix.indptr, matrix.indices)]
+    values = torch.from_numpy(np.array(matrix.data)).to(dtype)
+    indptr, indices, values = (part.to(device) for part in (*parts, values))
+    return csr_tensor(indptr, indices, values, matrix.shape)

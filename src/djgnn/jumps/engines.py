@@ -1,0 +1,70 @@
+"""Exact nearest neighbours in U: interchangeable engines behind one signature.
+
+Every engine takes the points ``[m, p]`` and a width q and returns the indices ``[m, q]`` of the q
+nearest points of each point, itself included. All of them compute with differences in float64, so
+that they agree up to ties; :mod:`djgnn.jumps.ranks` settles the ties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+Engine = Callable[[Tensor, int], Tensor]
+
+KDTREE_MAX_DIMENSION = 8
+BLOCK_ELEMENTS = 1 << 22
+
+
+def pairwise_distances(rows: Tensor, points: Tensor) -> Tensor:
+    """Distances by differences, never through a matrix product, which would break exact ties."""
+    return torch.cdist(rows, points, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def dense(points: Tensor, q: int) -> Tensor:
+    """The oracle: all m x m distances at once, a stable sort."""
+    exact = points.double()
+    order = torch.argsort(pairwise_distances(exact, exact), dim=1, stable=True)
+    return order[:, :q]
+
+
+def kdtree(points: Tensor, q: int) -> Tensor:
+    """A KD-tree (scipy), O(m log m) for few dimensions; runs on the CPU wherever U lives."""
+    from scipy.spatial import cKDTree
+
+    values = points.detach().double().cpu().numpy()
+    # Sliding-midpoint splits without bounding boxes build faster and cope with repeated points.
+    tree = cKDTree(values, balanced_tree=False, compact_nodes=False)
+    _, index = tree.query(values, k=q, workers=torch.get_num_threads())
+    return torch.from_numpy(index.reshape(len(values), q)).to(points.device)
+
+
+def blockwise(points: Tensor, q: int, block_elements: int = BLOCK_ELEMENTS) -> Tensor:
+    """Brute force by blocks of rows on any device: at most `block_elements` distances at a time."""
+    exact = points.detach().double()
+    m = exact.shape[0]
+    rows = max(1, block_elements // m)
+    index = torch.empty(m, q, dtype=torch.int64, device=points.device)
+    for begin in range(0, m, rows):
+        distances = pairwise_distances(exact[begin : begin + rows], exact)
+        index[begin : begin + rows] = distances.topk(q, dim=1, largest=False).indices
+    return index
+
+
+ENGINES: dict[str, Engine] = {"dense": dense, "kdtree": kdtree, "blockwise": blockwise}
+
+
+def choose_engine(name: str, points: Tensor) -> Engine:
+    """The engine of that name; ``"auto"`` takes the KD-tree on the CPU for p <= 8.
+
+    Raises:
+        ValueError: If there is no such engine.
+    """
+    if name == "auto":
+        few = points.shape[1] <= KDTREE_MAX_DIMENSION
+        name = "kdtree" if points.device.type == "cpu" and few else "blockwise"
+    if name not in ENGINES:
+        raise ValueError(f"engine must be one of auto, {', '.join(ENGINES)} (got '{name}')")
+    return ENGINES[name]

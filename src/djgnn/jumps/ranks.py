@@ -1,0 +1,154 @@
+"""Rank lists: who is near whom in U, with ties settled by node index on every engine and device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from djgnn.jumps.engines import Engine, choose_engine, pairwise_distances
+from djgnn.jumps.twins import TwinClasses
+
+ROW_ELEMENTS = 1 << 22
+# Two distances this close, relatively, may come out of two engines in either order.
+ROUNDING = 1e-14
+
+
+@dataclass(frozen=True, eq=False)
+class JumpHierarchy:
+    """The first ranks of every node, one row per twin class (twins share their list).
+
+    Rank r of node i is ``ranks[class_of[i], r - 1]``, a node.
+
+    Shapes:
+        ranks ``[m, R]``, with twins.class_of ``[n]``.
+    """
+
+    ranks: Tensor
+    twins: TwinClasses
+
+    @property
+    def num_ranks(self) -> int:
+        """Number of ranks R kept."""
+        return self.ranks.shape[1]
+
+    @property
+    def index(self) -> Tensor:
+        """The rank list of every node, ``[n, R]``."""
+        return self.ranks[self.twins.class_of]
+
+    def __repr__(self) -> str:
+        return f"JumpHierarchy(num_nodes={self.twins.num_nodes}, num_ranks={self.num_ranks})"
+
+
+@torch.no_grad()
+def rank_lists(
+    u: Tensor, twins: TwinClasses, num_ranks: int, engine: str | Engine = "auto"
+) -> JumpHierarchy:
+    r"""Sort, for every node i, all nodes (i too) by :math:`(\|U_i - U_j\|, j)`; keep the first.
+
+    The search runs on one point per twin class, so no rounding can part twins. An engine proposes
+    one class more than needed; distances are recomputed in float64 and rows in which a tie could
+    change the list are settled by brute force.
+
+    Args:
+        u: Positions U.
+        twins: Classes of nodes with equal rows of A (hence of U).
+        num_ranks: How many ranks R to keep.
+        engine: Name of an engine, ``"auto"``, or a function of its signature.
+
+    Shapes:
+        u ``[n, p]``.
+
+    Raises:
+        ValueError: If there are fewer nodes than ranks asked for.
+
+    Example:
+        >>> from djgnn.jumps import single_classes
+        >>> u = torch.tensor([[0.0], [1.0], [0.1]])
+        >>> rank_lists(u, single_classes(3), 2).index.tolist()
+        [[0, 2], [1, 2], [2, 0]]
+    """
+    n = twins.num_nodes
+    if not 0 <= num_ranks <= n:
+        raise ValueError(
+            f"num_ranks must be between 0 and the number of nodes, {n} (got {num_ranks})"
+        )
+    points = u.detach()[twins.representative].double()
+    if num_ranks == 0:
+        empty = torch.empty(points.shape[0], 0, dtype=torch.int64, device=u.device)
+        return JumpHierarchy(empty, twins)
+    search = choose_engine(engine, points) if isinstance(engine, str) else engine
+    return JumpHierarchy(_ranks(points, twins, num_ranks, search), twins)
+
+
+def _ranks(points: Tensor, twins: TwinClasses, num_ranks: int, search: Engine) -> Tensor:
+    m = twins.num_classes
+    q = min(num_ranks + 1, m)
+    candidates = search(points, q)
+    gaps = points[:, None, :] - points[candidates]
+    distances, order = gaps.square().sum(dim=2).sqrt().sort(dim=1, stable=True)
+    candidates = candidates.gather(1, order)
+    ends = twins.count[candidates].cumsum(dim=1)
+    ranks = _flatten(candidates, ends, twins, num_ranks)
+
+    scale = distances[:, -1:].clamp_min(torch.finfo(distances.dtype).tiny)
+    close = distances[:, 1:] - distances[:, :-1] <= ROUNDING * scale
+    # A tie matters if its first class still adds to the list.
+    tied = (close & (ends[:, :-1] - twins.count[candidates[:, :-1]] < num_ranks)).any(dim=1)
+    if not bool(tied.any()):
+        return ranks
+    rows = tied.nonzero().squeeze(1)
+    if rows.numel() * m > 16 * ROW_ELEMENTS:
+        merged = _merge_coincident(points, twins)
+        if merged.num_classes < m // 2:
+            # Saturated U: few distinct positions, each shared by many classes.
+            inner = _ranks(_first_points(points, twins, merged), merged, num_ranks, search)
+            return inner[merged.class_of[twins.representative]]
+    ranks[rows] = settle_rows(points, twins, rows, num_ranks)
+    return ranks
+
+
+def _flatten(candidates: Tensor, ends: Tensor, twins: TwinClasses, num_ranks: int) -> Tensor:
+    """Write out the members of the candidate classes, one after the other, up to `num_ranks`."""
+    place = torch.arange(num_ranks, device=ends.device).expand(ends.shape[0], -1).contiguous()
+    slot = torch.searchsorted(ends, place, right=True).clamp_max_(ends.shape[1] - 1)
+    chosen = candidates.gather(1, slot)
+    offset = place - (ends.gather(1, slot) - twins.count[chosen])
+    return twins.members[twins.start[chosen] + offset]
+
+
+def settle_rows(points: Tensor, twins: TwinClasses, rows: Tensor, num_ranks: int) -> Tensor:
+    """The rank lists of some classes by brute force: all nodes sorted by (distance, node)."""
+    ranks = torch.empty(rows.numel(), num_ranks, dtype=torch.int64, device=points.device)
+    step = max(1, ROW_ELEMENTS // twins.num_nodes)
+    for begin in range(0, rows.numel(), step):
+        by_class = pairwise_distances(points[rows[begin : begin + step]], points)
+        order = torch.argsort(by_class[:, twins.class_of], dim=1, stable=True)
+        ranks[begin : begin + step] = order[:, :num_ranks]
+    return ranks
+
+
+def _merge_coincident(points: Tensor, twins: TwinClasses) -> TwinClasses:
+    """Classes of nodes at exactly the same position, twins or not."""
+    _, inverse = np.unique(points.cpu().numpy(), axis=0, return_inverse=True)
+    labels = inverse.reshape(-1)[twins.class_of.cpu().numpy()]
+    return TwinClasses.from_labels(labels).to(points.device)
+
+
+def _first_points(points: Tensor, twins: TwinClasses, merged: TwinClasses) -> Tensor:
+    return points[twins.class_of[merged.representative]]
+
+
+@torch.no_grad()
+def dense_rank_lists(u: Tensor, num_ranks: int) -> Tensor:
+    """The oracle: sort all n x n distances by (distance, node), twins told apart by rounding only.
+
+    Shapes:
+        u ``[n, p]``, result ``[n, num_ranks]``.
+    """
+    exact = u.detach().double()
+    order = torch.argsort(pairwise_distances(exact, exact), dim=1, stable=True)
+    return order[:, :num_ranks]

@@ -1,0 +1,146 @@
+"""The branches: jumps, the homophilic one, the structure one."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from djgnn.filters import FilterTable, aggregate
+from djgnn.graph.operator import SparseOperator
+from djgnn.model.dropout import dropout, keep_mask
+
+
+class JumpBranches(nn.Module):
+    r"""All jump branches, :math:`H^k = \mathrm{ReLU}(\hat J^k X W^k + b^k)`, in one product.
+
+    Args:
+        in_channels: Number of features F.
+        hidden_channels: Width of each branch.
+        num_branches: Number of filters.
+
+    Shapes:
+        x ``[n, F]``, output ``[n, num_branches * hidden_channels]``.
+    """
+
+    def __init__(self, in_channels: int, hidden_channels: int, num_branches: int) -> None:
+        super().__init__()
+        self.hidden_channels = hidden_channels
+        self.weight = nn.Parameter(torch.empty(in_channels, num_branches * hidden_channels))
+        self.bias = nn.Parameter(torch.empty(num_branches * hidden_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Glorot for each branch alone; biases zero."""
+        glorot(self.weight, self.weight.shape[0], self.hidden_channels, generator)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, x: Tensor | SparseOperator, table: FilterTable) -> Tensor:
+        """Embeddings of all branches, side by side."""
+        return aggregate(table, x @ self.weight).add_(self.bias).relu_()
+
+    def __repr__(self) -> str:
+        rows, columns = self.weight.shape
+        width = self.hidden_channels
+        return f"{type(self).__name__}({rows}, {columns // width} x {width})"
+
+
+class HomophilicBranch(nn.Module):
+    r"""A GCN of one or two layers on the graph itself.
+
+    .. math::
+        H = \mathrm{ReLU}(\hat A\, \mathrm{ReLU}(\hat A X W_1 + b_1) W_2 + b_2)
+
+    Args:
+        in_channels: Number of features F.
+        hidden_channels: Width.
+        num_layers: 2 as the published code has it; 1 is the paper's formula.
+        dropout: Between the layers.
+
+    Shapes:
+        x ``[n, F]``, output ``[n, hidden_channels]``.
+    """
+
+    def __init__(
+        self, in_channels: int, hidden_channels: int, num_layers: int = 2, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        if num_layers not in (1, 2):
+            raise ValueError(f"hb_layers must be 1 or 2 (got {num_layers})")
+        self.dropout = dropout
+        sizes = (in_channels, hidden_channels)[:num_layers]
+        self.weights = nn.ParameterList(torch.empty(size, hidden_channels) for size in sizes)
+        self.biases = nn.ParameterList(torch.empty(hidden_channels) for _ in sizes)
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Glorot; biases zero."""
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            glorot(weight, weight.shape[0], weight.shape[1], generator)
+            nn.init.zeros_(bias)
+
+    def forward(
+        self,
+        x: Tensor | SparseOperator,
+        operator: SparseOperator,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Embedding of the homophilic branch."""
+        h: Tensor = (operator @ (x @ self.weights[0])).add_(self.biases[0]).relu_()
+        if len(self.weights) == 2:
+            h = dropout(h, self.dropout, self.training, generator)
+            h = (operator @ (h @ self.weights[1])).add_(self.biases[1]).relu_()
+        return h
+
+
+class StructureBranch(nn.Module):
+    r"""Rows of A as features, :math:`\mathrm{ReLU}(A V + c)`.
+
+    It has n x hidden free weights. Two guards keep it from learning the training nodes by heart:
+    whole nodes are dropped from the rows of A while training, and its weights decay on their own
+    (see :meth:`djgnn.model.DJGNN.parameter_groups`).
+
+    Args:
+        num_nodes: Number of nodes n.
+        hidden_channels: Width.
+        dropout: Share of the nodes hidden from the rows of A at each step.
+
+    Shapes:
+        output ``[n, hidden_channels]``.
+    """
+
+    def __init__(self, num_nodes: int, hidden_channels: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.weight = nn.Parameter(torch.empty(num_nodes, hidden_channels))
+        self.bias = nn.Parameter(torch.empty(hidden_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Uniform in +-1/sqrt(n), as a linear layer over rows of A."""
+        bound = 1 / math.sqrt(self.weight.shape[0])
+        nn.init.uniform_(self.weight, -bound, bound, generator=generator)
+        nn.init.uniform_(self.bias, -bound, bound, generator=generator)
+
+    def forward(
+        self, adjacency: SparseOperator, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Embedding of the structure branch."""
+        weight: Tensor = self.weight
+        if self.training and self.dropout > 0:
+            shown = keep_mask((weight.shape[0], 1), self.dropout, generator, weight.device)
+            weight = weight * shown / max(1 - self.dropout, torch.finfo(weight.dtype).eps)
+        return (adjacency @ weight).add_(self.bias).relu_()
+
+    def __repr__(self) -> str:
+        rows, columns = self.weight.shape
+        return f"{type(self).__name__}({rows}, {columns}, dropout={self.dropout})"
+
+
+def glorot(
+    weight: Tensor, fan_in: int, fan_out: int, generator: torch.Generator | None = None
+) -> None:
+    """Uniform in +-sqrt(6 / (fan_in + fan_out)), in place."""
+    bound = math.sqrt(6 / max(fan_in + fan_out, 1))
+    nn.init.uniform_(weight, -bound, bound, generator=generator)

@@ -1,0 +1,128 @@
+"""`ModelConfig`: every choice of the architecture, and the presets `author`, `paper`, `default`."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import yaml
+
+PRESETS = ("default", "author", "paper")
+_CHOICES = {
+    "support": ("shell", "paper", "author", "cumulative"),
+    "scale": ("unit", "volume", "learned"),
+    "source": ("adjacency", "identity"),
+    "trace_form": ("max", "min"),
+    "pump_adjacency": ("given", "symmetric"),
+    "homophilic_adjacency": ("given", "symmetric"),
+    "engine": ("auto", "kdtree", "blockwise", "dense"),
+}
+_LEAST = {
+    "hidden_channels": 1,
+    "num_jumps": 1,
+    "num_centers": 1,
+    "hb_layers": 1,
+    "classifier_layers": 1,
+}
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Choices of the architecture; the defaults are the preset ``default``.
+
+    Args:
+        hidden_channels: Width of every branch.
+        num_jumps: Number of jumps K.
+        num_centers: Number of columns p of U.
+        dropout: On the concatenation, and between the layers of the homophilic branch.
+        support: Which ranks a branch keeps, see :func:`djgnn.filters.branch_ranks`.
+        scale: Factor of the distances: ``"unit"`` 1, ``"volume"`` 1/vol(G), ``"learned"``.
+        source: ``"adjacency"`` f(A), or ``"identity"`` f(I), the ablation of App. A.
+        trace_form: Trace ratio to maximise (``"max"``) or minimise (``"min"``).
+        pump_adjacency: What the pump and the structure branch see, ``"given"`` or ``"symmetric"``.
+        homophilic_adjacency: What the homophilic branch sees.
+        homophilic: Whether there is a homophilic branch.
+        hb_layers: Its layers, 2 (published code) or 1 (paper).
+        structure: Whether there is a structure branch.
+        structure_dropout: Share of the nodes hidden from the structure branch at each step.
+        classifier_layers: 1 for a linear classifier, more for an MLP.
+        engine: Neighbour search.
+
+    Raises:
+        ValueError: For a value that is not allowed.
+    """
+
+    hidden_channels: int = 64
+    num_jumps: int = 5
+    num_centers: int = 5
+    dropout: float = 0.5
+    support: str = "shell"
+    scale: str = "learned"
+    source: str = "adjacency"
+    trace_form: str = "max"
+    pump_adjacency: str = "given"
+    homophilic_adjacency: str = "given"
+    homophilic: bool = True
+    hb_layers: int = 2
+    structure: bool = True
+    structure_dropout: float = 0.5
+    classifier_layers: int = 1
+    engine: str = "auto"
+
+    def __post_init__(self) -> None:
+        for key, allowed in _CHOICES.items():
+            if getattr(self, key) not in allowed:
+                raise ValueError(
+                    f"{key} must be one of {', '.join(allowed)} (got '{getattr(self, key)}')"
+                )
+        for key, least in _LEAST.items():
+            value = getattr(self, key)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(
+                    f"{key} must be a whole number of at least {least} (got {value!r})"
+                )
+        for key in ("dropout", "structure_dropout"):
+            if not 0 <= getattr(self, key) < 1:
+                raise ValueError(
+                    f"{key} must be at least 0 and below 1 (got {getattr(self, key)!r})"
+                )
+
+    def replace(self, **changes: Any) -> ModelConfig:
+        """A copy with some fields changed.
+
+        Raises:
+            ValueError: For a field that does not exist.
+        """
+        check_fields(type(self), changes)
+        return dataclasses.replace(self, **changes)
+
+    def treatment(self) -> dict[str, Any]:
+        """The options of :func:`djgnn.model.graph_operators` that this configuration fixes."""
+        return {
+            "pump_adjacency": self.pump_adjacency,
+            "homophilic_adjacency": self.homophilic_adjacency,
+            "twins": self.source == "adjacency",
+        }
+
+
+def check_fields(kind: Any, changes: dict[str, Any]) -> None:
+    """Refuse names that are no field of the dataclass `kind`."""
+    known = [f.name for f in dataclasses.fields(kind)]
+    for key in changes:
+        if key not in known:
+            raise ValueError(f"{kind.__name__} has no option '{key}'; it has {', '.join(known)}")
+
+
+def preset(name: str) -> dict[str, Any]:
+    """The options of a preset, by sections ``model`` and ``training``.
+
+    Raises:
+        ValueError: If there is no such preset.
+    """
+    if name not in PRESETS:
+        raise ValueError(f"preset must be one of {', '.join(PRESETS)} (got '{name}')")
+    text = resources.files("djgnn.model").joinpath("presets", f"{name}.yaml").read_text("utf-8")
+    loaded: dict[str, Any] = yaml.safe_load(text)
+    return loaded

@@ -1,0 +1,254 @@
+"""The Diffusion-Jump GNN: pump, jumps, filters, branches and their convex mixture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from djgnn.filters import FilterTable, branch_ranks, filter_table
+from djgnn.graph.operator import SparseOperator
+from djgnn.jumps import JumpHierarchy, rank_lists
+from djgnn.model.branches import HomophilicBranch, JumpBranches, StructureBranch
+from djgnn.model.config import ModelConfig
+from djgnn.model.mixture import ConvexMixture
+from djgnn.model.operators import GraphOperators, adjacency_matrix, graph_operators
+from djgnn.pump import DiffusionPump, PumpOutput
+
+
+@dataclass(frozen=True, eq=False)
+class DJOutput:
+    """Everything one pass computes.
+
+    Shapes:
+        logits ``[n, classes]``, embeddings of each part ``[n, width]``, alpha ``[branches]``.
+    """
+
+    logits: Tensor
+    pump: PumpOutput
+    table: FilterTable
+    embeddings: tuple[Tensor, ...]
+    alpha: Tensor
+
+    @property
+    def pump_loss(self) -> Tensor:
+        """Trace ratio plus orthogonality."""
+        return self.pump.trace_ratio + self.pump.orthogonality
+
+
+class DJGNN(nn.Module):
+    r"""Diffusion-Jump GNN for node classification.
+
+    .. math::
+        U = \tanh(A W + b), \quad J^k = \Pi^k \cdot e^{-s \mathcal D(U)}, \quad
+        H = \Vert_k\, \alpha_k\, \mathrm{ReLU}(\hat J^k X W^k + b^k), \quad
+        \text{logits} = \mathrm{classifier}(H)
+
+    with the homophilic and the structure branch concatenated to H and
+    :math:`\alpha = \mathrm{softmax}` over all branches. No n x n tensor is ever made.
+
+    Args:
+        in_channels: Number of node features F.
+        hidden_channels: Width of every branch.
+        out_channels: Number of classes.
+        num_nodes: Number of nodes n; the pump reads rows of A.
+        num_jumps: Number of jumps K.
+        config: Any other option, see :class:`djgnn.model.ModelConfig`; its `hidden_channels` and
+            `num_jumps` give way to the arguments.
+        **options: Fields of the configuration to replace, such as ``support="author"``.
+
+    Shapes:
+        x ``[n, F]`` (dense, `torch.sparse`, or a `SparseOperator`), edge_index ``[2, E]``;
+        output logits ``[n, classes]`` and the pump loss, a scalar.
+
+    Raises:
+        ValueError: For an unknown option, or more jumps than nodes.
+
+    Example:
+        >>> x, edge_index = torch.rand(6, 3), torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
+        >>> logits, pump_loss = DJGNN(3, 8, 2, num_nodes=6, num_jumps=2)(x, edge_index)
+        >>> logits.shape
+        torch.Size([6, 2])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_nodes: int,
+        num_jumps: int = 5,
+        config: ModelConfig | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        given = {"hidden_channels": hidden_channels, "num_jumps": num_jumps, **options}
+        self.config = (config or ModelConfig()).replace(**given)
+        c = self.config
+        self.branches = branch_ranks(c.support, c.num_jumps)
+        self.num_ranks = max((max(ranks, default=0) for ranks in self.branches), default=0)
+        if self.num_ranks > num_nodes:
+            raise ValueError(
+                f"num_jumps={c.num_jumps} needs {self.num_ranks} ranks but the graph has only "
+                f"{num_nodes} nodes; use fewer jumps"
+            )
+        self.in_channels, self.out_channels, self.num_nodes = in_channels, out_channels, num_nodes
+        self.pump = DiffusionPump(num_nodes, c.num_centers, c.source, c.trace_form)
+        self.log_scale = nn.Parameter(torch.zeros(())) if c.scale == "learned" else None
+        h = c.hidden_channels
+        self.jumps = JumpBranches(in_channels, h, len(self.branches))
+        self.homophilic = (
+            HomophilicBranch(in_channels, h, c.hb_layers, c.dropout) if c.homophilic else None
+        )
+        self.structure = StructureBranch(num_nodes, h, c.structure_dropout) if c.structure else None
+        self.mixture = ConvexMixture(
+            len(self.branch_names), h, out_channels, c.classifier_layers, c.dropout
+        )
+        self._operators: tuple[Tensor, int, Tensor | None, GraphOperators] | None = None
+        self._features: tuple[Tensor, SparseOperator] | None = None
+        self._ranked: tuple[object, JumpHierarchy] | None = None
+        self._frozen: FilterTable | None = None
+        self.reset_parameters()
+
+    @property
+    def branch_names(self) -> tuple[str, ...]:
+        """Names of the branches in the order of alpha."""
+        names = [f"jump{k}" for k in range(len(self.branches))]
+        names += ["homophilic"] if self.homophilic is not None else []
+        return (*names, *(["structure"] if self.structure is not None else []))
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw all weights anew and forget every cache."""
+        for part in (self.pump, self.jumps, self.homophilic, self.structure, self.mixture):
+            if part is not None:
+                part.reset_parameters(generator)
+        if self.log_scale is not None:
+            nn.init.zeros_(self.log_scale)
+        self._operators = self._features = self._ranked = self._frozen = None
+
+    def forward(
+        self,
+        x: Tensor | SparseOperator,
+        edge_index: Tensor | GraphOperators,
+        edge_weight: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Logits and the pump loss.
+
+        Args:
+            x: Node features.
+            edge_index: Edges, or operators made by :meth:`prepare`.
+            edge_weight: Weight of each edge, 1 if absent.
+            generator: Source of dropout's randomness.
+        """
+        output = self.run(x, edge_index, edge_weight, generator)
+        return output.logits, output.pump_loss
+
+    def run(
+        self,
+        x: Tensor | SparseOperator,
+        edge_index: Tensor | GraphOperators,
+        edge_weight: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> DJOutput:
+        """One pass with everything it computed on the way."""
+        features = self._as_features(x)
+        operators = self._as_operators(edge_index, edge_weight)
+        positions = self.pump(operators.adjacency, operators.degree)
+        table = self._frozen or self._table(positions.u, operators)
+        parts = [self.jumps(features, table)]
+        if self.homophilic is not None:
+            parts.append(self.homophilic(features, operators.homophilic, generator))
+        if self.structure is not None:
+            parts.append(self.structure(operators.adjacency, generator))
+        logits = self.mixture(parts, generator)
+        return DJOutput(logits, positions, table, tuple(parts), self.mixture.alpha)
+
+    def _table(self, u: Tensor, operators: GraphOperators) -> FilterTable:
+        hierarchy = self.hierarchy(u, operators)
+        return filter_table(u, hierarchy, self.branches, self.scale(operators))
+
+    def hierarchy(self, u: Tensor, operators: GraphOperators) -> JumpHierarchy:
+        """Rank lists of the current positions; kept until the pump's weights change."""
+        pump = self.pump
+        state = (pump.weight._version, pump.bias._version, pump.weight.data_ptr(), operators)
+        if self._ranked is None or self._ranked[0] != state:
+            ranked = rank_lists(u, operators.twins, self.num_ranks, self.config.engine)
+            self._ranked = (state, ranked)
+        return self._ranked[1]
+
+    def scale(self, operators: GraphOperators) -> Tensor | float:
+        """The factor s of the distances: 1, 1/vol, or learned."""
+        if self.log_scale is not None:
+            return self.log_scale.exp()
+        if self.config.scale == "volume":
+            return 1 / operators.volume.clamp_min(torch.finfo(operators.volume.dtype).tiny)
+        return 1.0
+
+    @torch.no_grad()
+    def freeze_pump(self, operators: GraphOperators, weighted: bool = False) -> FilterTable:
+        """Fix the filters at the current positions: the paper's decoupled mode for large graphs.
+
+        Args:
+            operators: The graph.
+            weighted: Keep the coefficients exp(-s d); the published code sets them to 1.
+        """
+        u = self.pump(operators.adjacency, operators.degree).u
+        table = self._table(u, operators)
+        weight = table.weight if weighted else torch.ones_like(table.weight)
+        self._frozen = FilterTable(table.index, weight, table.branches)
+        self.pump.requires_grad_(False)
+        return self._frozen
+
+    def prepare(self, edge_index: Tensor, edge_weight: Tensor | None = None) -> GraphOperators:
+        """Operators of a graph in this model's precision, on its device."""
+        weight = self.pump.weight
+        return graph_operators(
+            adjacency_matrix(edge_index, self.num_nodes, edge_weight),
+            **self.config.treatment(),
+            dtype=weight.dtype,
+            device=weight.device,
+        )
+
+    def parameter_groups(
+        self, weight_decay: float, structure_weight_decay: float
+    ) -> list[dict[str, Any]]:
+        """Parameters for an optimiser: the structure branch decays on its own."""
+        own = [] if self.structure is None else list(self.structure.parameters())
+        held = {id(p) for p in own}
+        rest = [p for p in self.parameters() if id(p) not in held]
+        groups: list[dict[str, Any]] = [{"params": rest, "weight_decay": weight_decay}]
+        if own:
+            groups.append({"params": own, "weight_decay": structure_weight_decay})
+        return groups
+
+    def _as_operators(
+        self, edge_index: Tensor | GraphOperators, edge_weight: Tensor | None
+    ) -> GraphOperators:
+        if isinstance(edge_index, GraphOperators):
+            return edge_index
+        held = self._operators
+        if held is None or (
+            held[0] is not edge_index
+            or held[2] is not edge_weight
+            or held[1] != edge_index._version
+        ):
+            made = self.prepare(edge_index, edge_weight)
+            self._operators = held = (edge_index, edge_index._version, edge_weight, made)
+        return held[3]
+
+    def _as_features(self, x: Tensor | SparseOperator) -> Tensor | SparseOperator:
+        if isinstance(x, SparseOperator) or x.layout == torch.strided:
+            return x
+        if self._features is None or self._features[0] is not x:
+            self._features = (x, SparseOperator.from_torch(x))
+        return self._features[1]
+
+    def __repr__(self) -> str:
+        c = self.config
+        return (
+            f"{type(self).__name__}({self.in_channels}, {c.hidden_channels}, {self.out_channels}, "
+            f"num_nodes={self.num_nodes}, num_jumps={c.num_jumps}, support={c.support!r})"
+        )

@@ -1,0 +1,85 @@
+"""The convex mixture of the branches and the classifier on top of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from djgnn.model.dropout import keep_mask
+
+
+class ConvexMixture(nn.Module):
+    r"""Classify the concatenation of weighted branches.
+
+    .. math::
+        \text{logits} = \mathrm{classifier}\bigl(\Vert_k\, \alpha_k H^k\bigr), \qquad
+        \alpha = \mathrm{softmax}(\text{alpha\_logits})
+
+    The weights :math:`\alpha` and the factor of dropout are folded into the first layer, block by
+    block, so that nothing of the width of the concatenation is copied.
+
+    Args:
+        num_branches: Number of branches.
+        hidden_channels: Width of each.
+        out_channels: Number of classes.
+        num_layers: 1 for a linear classifier, more for an MLP of the branches' width.
+        dropout: On the concatenation.
+
+    Shapes:
+        parts ``[n, several * hidden_channels]`` each, together all branches in order; logits
+        ``[n, out_channels]``.
+    """
+
+    def __init__(
+        self,
+        num_branches: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int = 1,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.hidden_channels, self.dropout = hidden_channels, dropout
+        h = hidden_channels
+        widths = [num_branches * h, *[h] * (num_layers - 1), out_channels]
+        self.alpha_logits = nn.Parameter(torch.empty(num_branches))
+        self.weights = nn.ParameterList(torch.empty(b, a) for a, b in pairwise(widths))
+        self.biases = nn.ParameterList(torch.empty(b) for b in widths[1:])
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """All branches alike; layers uniform in +-1/sqrt(fan in)."""
+        nn.init.ones_(self.alpha_logits)
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            bound = 1 / math.sqrt(weight.shape[1])
+            nn.init.uniform_(weight, -bound, bound, generator=generator)
+            nn.init.uniform_(bias, -bound, bound, generator=generator)
+
+    @property
+    def alpha(self) -> Tensor:
+        """The mixing weights: positive, summing to 1."""
+        return torch.softmax(self.alpha_logits, dim=0)
+
+    def forward(self, parts: Sequence[Tensor], generator: torch.Generator | None = None) -> Tensor:
+        """Logits."""
+        p = self.dropout if self.training else 0.0
+        weight = self.weights[0] * (self.alpha.repeat_interleave(self.hidden_channels) / (1 - p))
+        h: Tensor = self.biases[0]
+        begin = 0
+        for part in parts:
+            end = begin + part.shape[1]
+            kept = part * keep_mask(part.shape, p, generator, part.device) if p > 0 else part
+            h = h + kept @ weight[:, begin:end].t()
+            begin = end
+        for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
+            h = F.linear(h.relu(), weight, bias)
+        return h
+
+    def __repr__(self) -> str:
+        out, width = self.weights[-1].shape[0], self.weights[0].shape[1]
+        return f"{type(self).__name__}({width}, {out}, num_layers={len(self.weights)})"

@@ -1,0 +1,131 @@
+"""The diffusion pump: U = tanh(A W + b), the trace ratio and the orthogonality it is trained on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from djgnn.graph.operator import SparseOperator
+
+FORMS = ("max", "min")
+SOURCES = ("adjacency", "identity")
+
+
+@dataclass(frozen=True, eq=False)
+class PumpOutput:
+    """What the pump hands on: positions of the nodes and the two losses on them."""
+
+    u: Tensor
+    trace_ratio: Tensor
+    orthogonality: Tensor
+
+
+def pump(adjacency: SparseOperator | None, weight: Tensor, bias: Tensor) -> Tensor:
+    r"""Positions of the nodes, :math:`U = \tanh(A W^\top + b)` (paper, Eq. 2).
+
+    Args:
+        adjacency: A as given; ``None`` stands for the identity, the f(I) ablation of App. A.
+        weight: One row per column of U.
+        bias: One entry per column of U.
+
+    Shapes:
+        adjacency ``[n, n]``, weight ``[p, n]``, bias ``[p]``, result ``[n, p]``.
+    """
+    projected = weight.t() if adjacency is None else adjacency @ weight.t().contiguous()
+    return torch.tanh(projected + bias)
+
+
+def trace_ratio_loss(
+    u: Tensor, adjacency: SparseOperator, degree: Tensor, form: str = "max"
+) -> Tensor:
+    r"""Trace ratio of the Dirichlet problem (paper, Eq. 3), in O(\|E\| p).
+
+    .. math::
+        -\frac{\mathrm{Tr}(U^\top A U)}{\mathrm{Tr}(U^\top D U)} \text{ (max)} \qquad
+        \frac{\mathrm{Tr}(U^\top \Delta U)}{\mathrm{Tr}(U^\top D U)} \text{ (min)}
+
+    The two differ by the constant 1. A graph without edges has no energy: both are 0.
+
+    Args:
+        u: Positions U.
+        adjacency: A as given.
+        degree: Row sums of A, the diagonal of D.
+        form: ``"max"`` or ``"min"``.
+
+    Shapes:
+        u ``[n, p]``, adjacency ``[n, n]``, degree ``[n]``, result scalar.
+    """
+    if form not in FORMS:
+        raise ValueError(f"form must be one of {', '.join(FORMS)} (got '{form}')")
+    energy = (degree * u.square().sum(dim=1)).sum()
+    affinity = (u * (adjacency @ u)).sum()
+    safe = torch.where(energy > 0, energy, torch.ones_like(energy))
+    gain = affinity if form == "max" else affinity - energy
+    return -gain / safe
+
+
+def orthogonality_loss(u: Tensor) -> Tensor:
+    r"""How far the columns of U are from orthogonal,
+    :math:`\| U^\top U / \|U^\top U\|_F - I \|_F`, in O(n p^2).
+
+    Shapes:
+        u ``[n, p]``, result scalar.
+
+    Example:
+        >>> orthogonality_loss(torch.eye(4)[:, :1]).item()
+        0.0
+    """
+    gram = u.t() @ u
+    size = torch.linalg.matrix_norm(gram).clamp_min(torch.finfo(u.dtype).tiny)
+    identity = torch.eye(gram.shape[0], dtype=u.dtype, device=u.device)
+    off: Tensor = torch.linalg.matrix_norm(gram / size - identity)
+    return off
+
+
+class DiffusionPump(nn.Module):
+    r"""The learnable pump, :func:`pump` with its weights and losses.
+
+    Args:
+        num_nodes: Number of nodes n, the width of a row of A.
+        num_centers: Number of columns p of U.
+        source: ``"adjacency"`` for f(A), ``"identity"`` for the f(I) ablation.
+        form: Form of the trace ratio, ``"max"`` or ``"min"``.
+
+    Shapes:
+        Input: the adjacency ``[n, n]`` and its row sums ``[n]``. Output: :class:`PumpOutput`.
+    """
+
+    def __init__(
+        self, num_nodes: int, num_centers: int, source: str = "adjacency", form: str = "max"
+    ) -> None:
+        super().__init__()
+        if source not in SOURCES:
+            raise ValueError(f"source must be one of {', '.join(SOURCES)} (got '{source}')")
+        if form not in FORMS:
+            raise ValueError(f"form must be one of {', '.join(FORMS)} (got '{form}')")
+        self.source, self.form = source, form
+        self.weight = nn.Parameter(torch.empty(num_centers, num_nodes))
+        self.bias = nn.Parameter(torch.empty(num_centers))
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Uniform in +-1/sqrt(n), as a linear layer over rows of A."""
+        bound = 1 / math.sqrt(self.weight.shape[1])
+        nn.init.uniform_(self.weight, -bound, bound, generator=generator)
+        nn.init.uniform_(self.bias, -bound, bound, generator=generator)
+
+    def forward(self, adjacency: SparseOperator, degree: Tensor) -> PumpOutput:
+        """Positions and losses."""
+        u = pump(adjacency if self.source == "adjacency" else None, self.weight, self.bias)
+        return PumpOutput(
+            u=u,
+            trace_ratio=trace_ratio_loss(u, adjacency, degree, self.form),
+            orthogonality=orthogonality_loss(u),
+        )
+
+    def __repr__(self) -> str:
+        centers, nodes = self.weight.shape
+        return f"{type(self).__name__}({nodes}, {centers}, source={self.source!r})"
