@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from djgnn.filters.table import FilterTable
-from djgnn.graph.operator import csr_tensor, index_dtype
+from djgnn.graph.operator import csr_product, csr_tensor, index_dtype
 
 
 def aggregate(table: FilterTable, h: Tensor) -> Tensor:
@@ -32,16 +32,13 @@ def aggregate(table: FilterTable, h: Tensor) -> Tensor:
         h and result ``[n, branches * hidden]``.
     """
     n, branches = table.index.shape[0], table.num_branches
-    columns = h.shape[1] // branches
     index, value = normalized_entries(table)
     per_node = index.shape[1]
     sizes = torch.tensor([len(ranks) + 1 for ranks in table.branches])
     start = torch.cumsum(sizes, 0) - sizes
     indptr = (torch.arange(n)[:, None] * per_node + start).reshape(-1)
     indptr = torch.cat([indptr, torch.tensor([n * per_node])]).to(h.device)
-    flat = h.contiguous().view(n * branches, columns)
-    out = weighted_sum(indptr, index.reshape(-1), value.reshape(-1), flat)
-    return out.view(n, branches * columns)
+    return weighted_sum(indptr, index.reshape(-1), value.reshape(-1), h, h.shape[1] // branches)
 
 
 def normalized_entries(table: FilterTable) -> tuple[Tensor, Tensor]:
@@ -58,55 +55,79 @@ def normalized_entries(table: FilterTable) -> tuple[Tensor, Tensor]:
     itself = torch.arange(n, device=device)[:, None]
     other = (table.index != itself).to(table.weight.dtype) * table.weight
     node = torch.cat([itself, table.index], dim=1)[:, rank]
-    value = torch.cat([other.new_ones(n, 1), other], dim=1)[:, rank]
+    value = torch.cat([other.new_ones(n, 1), other], dim=1).index_select(1, rank)
     belongs = F.one_hot(branch, branches).to(value.dtype)
     # The self loop alone makes every row sum at least 1.
     inverse_root = (value @ belongs).rsqrt()
     position = node * branches + branch
-    value = (
-        value * inverse_root[:, branch] * F.embedding(position, inverse_root.view(-1, 1))[..., 0]
-    )
+    # `index_select`, whose gradient is a plain scatter, not `embedding`, whose gradient sorts.
+    own = inverse_root.index_select(1, branch)
+    theirs = inverse_root.view(-1).index_select(0, position.view(-1)).view_as(value)
+    value = value * own * theirs
     return position, value
 
 
-def weighted_sum(indptr: Tensor, index: Tensor, value: Tensor, h: Tensor) -> Tensor:
-    """Row r of the result is the sum of ``value[e] * h[index[e]]`` over its entries e.
+def weighted_sum(indptr: Tensor, index: Tensor, value: Tensor, h: Tensor, hidden: int) -> Tensor:
+    """Cut h into rows of width `hidden`; row r of the result sums ``value[e] * h[index[e]]``.
+
+    Args:
+        indptr: Where the entries of each row begin, and the end of the last.
+        index: Row of h of each entry.
+        value: Coefficient of each entry.
+        h: What is summed.
+        hidden: Width of a row.
 
     Shapes:
-        indptr ``[rows + 1]``, index and value ``[entries]``, h ``[N, hidden]``.
+        indptr ``[rows + 1]``, index and value ``[entries]``, h and result ``[n, blocks * hidden]``.
     """
     if h.device.type == "cpu":
-        out: Tensor = _WeightedSum.apply(value, h, indptr, index)  # type: ignore[no-untyped-call]
+        # One tensor comes back, no view of it: an in-place step on a view costs two copies.
+        out: Tensor = _WeightedSum.apply(value, h, indptr, index, hidden)  # type: ignore[no-untyped-call]
         return out
-    return F.embedding_bag(index, h, indptr[:-1], mode="sum", per_sample_weights=value)
+    rows = h.contiguous().view(-1, hidden)
+    summed = F.embedding_bag(index, rows, indptr[:-1], mode="sum", per_sample_weights=value)
+    return summed.view_as(h)
 
 
 class _WeightedSum(torch.autograd.Function):
     """CSR product on the CPU with a way back as cheap as the way forth."""
 
     @staticmethod
-    def forward(ctx: Any, value: Tensor, h: Tensor, indptr: Tensor, index: Tensor) -> Tensor:
-        kind = torch.int32 if index_dtype(index.numel(), *h.shape) is np.int32 else torch.int64
+    def forward(
+        ctx: Any, value: Tensor, h: Tensor, indptr: Tensor, index: Tensor, hidden: int
+    ) -> Tensor:
+        h = h.contiguous()
+        rows = h.view(-1, hidden)
+        kind = torch.int32 if index_dtype(index.numel(), *rows.shape) is np.int32 else torch.int64
         indptr, index = indptr.to(kind), index.to(kind)
         ctx.save_for_backward(value, h, indptr, index)
-        return csr_tensor(indptr, index, value, (indptr.numel() - 1, h.shape[0])) @ h
+        ctx.hidden = hidden
+        out = torch.empty_like(h)
+        csr_product(csr_tensor(indptr, index, value, _square(rows)), rows, out.view_as(rows))
+        return out
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None, None]:
         value, h, indptr, index = ctx.saved_tensors
-        grad, shape = grads[0].contiguous(), (indptr.numel() - 1, h.shape[0])
+        rows = h.view(-1, ctx.hidden)
+        grad = grads[0].contiguous().view_as(rows)
         to_value = to_h = None
         if ctx.needs_input_grad[0]:
-            pattern = csr_tensor(indptr, index, torch.zeros_like(value), shape)
-            to_value = torch.sparse.sampled_addmm(pattern, grad, h.t(), beta=0.0).values()
+            pattern = csr_tensor(indptr, index, torch.zeros_like(value), _square(rows))
+            to_value = torch.sparse.sampled_addmm(pattern, grad, rows.t(), beta=0.0).values()
         if ctx.needs_input_grad[1]:
             entries = tuple(part.numpy() for part in (value, index, indptr))
-            turned = sp.csr_array(entries, shape=shape).tocsc()
-            starts, rows, values = (
-                torch.from_numpy(part) for part in (turned.indptr, turned.indices, turned.data)
-            )
-            to_h = csr_tensor(starts, rows, values, shape[::-1]) @ grad
-        return to_value, to_h, None, None
+            turned = sp.csr_array(entries, shape=_square(rows)).tocsc()
+            parts = (turned.indptr, turned.indices, turned.data)
+            starts, sources, values = (torch.from_numpy(part) for part in parts)
+            transposed = csr_tensor(starts, sources, values, _square(rows))
+            to_h = torch.empty_like(h)
+            csr_product(transposed, grad, to_h.view_as(rows))
+        return to_value, to_h, None, None, None
+
+
+def _square(rows: Tensor) -> tuple[int, int]:
+    return (rows.shape[0], rows.shape[0])
 
 
 def dense_normalize(filters: Tensor) -> Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from djgnn.jumps import JumpHierarchy
@@ -63,11 +62,12 @@ def filter_table(
         u ``[n, p]``.
     """
     twins = hierarchy.twins
-    points = u[twins.representative]
+    points = u.index_select(0, twins.representative)
     near = twins.class_of[hierarchy.ranks]
-    distance = safe_norm(points[:, None, :] - F.embedding(near, points))
+    theirs = points.index_select(0, near.reshape(-1)).view(*near.shape, points.shape[1])
+    distance = safe_norm(points[:, None, :] - theirs)
     weight = torch.exp(-scale * distance)
-    return FilterTable(hierarchy.index, F.embedding(twins.class_of, weight), branches)
+    return FilterTable(hierarchy.index, weight.index_select(0, twins.class_of), branches)
 
 
 def safe_norm(vectors: Tensor) -> Tensor:

@@ -1,6 +1,29 @@
-"""What comes in: the `Graph`, its checks, readers, data sets, splits and generators."""
+"""What comes in: the `Graph`, its checks, readers, data sets, splits and generators.
 
+Importing this room imports neither torch nor polars nor PyG; the functions that need them do.
+"""
+
+from djgnn.graph.cards import Card, known
 from djgnn.graph.graph import Graph, Split
+from djgnn.graph.npz import read_npz, write_npz
+from djgnn.graph.registry import available, find, load
+from djgnn.graph.sbm import heterophilic_sbm, stochastic_block_model
 from djgnn.graph.splits import random_splits
+from djgnn.graph.tables import read_tables, write_tables
 
-__all__ = ["Graph", "Split", "random_splits"]
+__all__ = [
+    "Card",
+    "Graph",
+    "Split",
+    "available",
+    "find",
+    "heterophilic_sbm",
+    "known",
+    "load",
+    "random_splits",
+    "read_npz",
+    "read_tables",
+    "stochastic_block_model",
+    "write_npz",
+    "write_tables",
+]

@@ -88,7 +88,7 @@ def check_edge_weight(edge_weight: Any, num_edges: int) -> NDArray[np.float32] |
     """One finite, non-negative number per edge."""
     if edge_weight is None:
         return None
-    array = _numbers(edge_weight, "edge_weight")
+    array = _single(_numbers(edge_weight, "edge_weight"))
     if array.shape != (num_edges,):
         raise InputError(
             f"edge_weight: must have one entry per edge, [{num_edges}] (got {list(array.shape)})"
@@ -110,7 +110,7 @@ def check_features(x: Any, n: int) -> NDArray[np.float32] | sp.csr_array | None:
     if sp.issparse(x):
         matrix = sp.csr_array(x, copy=True)
         matrix.sum_duplicates()
-        matrix.data = _numbers(matrix.data, "x").astype(np.float32)
+        matrix.data = _single(_numbers(matrix.data, "x"))
         _rows(matrix.shape, n)
         if not np.isfinite(matrix.data).all():
             entry = int(np.argmin(np.isfinite(matrix.data)))
@@ -119,7 +119,7 @@ def check_features(x: Any, n: int) -> NDArray[np.float32] | sp.csr_array | None:
         for part in (matrix.data, matrix.indices, matrix.indptr):
             part.flags.writeable = False
         return matrix
-    array = _numbers(x, "x")
+    array = _single(_numbers(x, "x"))
     if array.ndim != 2:
         raise InputError(f"x: must be a matrix [n, features] (got {array.ndim} dimensions)")
     _rows(array.shape, n)
@@ -232,6 +232,12 @@ def _numbers(value: Any, key: str) -> NDArray[Any]:
     if array.dtype.kind not in "biuf":
         raise InputError(f"{key}: must hold numbers (got {array.dtype}); encode text and objects")
     return array
+
+
+def _single(array: NDArray[Any]) -> NDArray[np.float32]:
+    """Single precision; what is too large for it becomes infinite and is refused as such."""
+    with np.errstate(over="ignore"):
+        return array.astype(np.float32)
 
 
 def _whole_numbers(array: NDArray[Any], key: str) -> NDArray[np.int64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,7 +120,7 @@ class Graph:
         }
         if isinstance(self.x, sp.csr_array):
             parts |= {"x.data": self.x.data, "x.indices": self.x.indices.astype(np.int64)}
-            parts |= {"x.indptr": self.x.indptr.astype(np.int64)}
+            parts |= {"x.indptr": self.x.indptr.astype(np.int64), "x.shape": np.array(self.x.shape)}
         else:
             parts["x"] = self.x
         for key, value in parts.items():
@@ -169,6 +169,32 @@ class Graph:
         from djgnn.graph.tables import read_tables
 
         return read_tables(edges, nodes, **options)
+
+    @classmethod
+    def from_pyg(cls, data: Any, name: str = "graph") -> Graph:
+        """Convert a PyG ``Data``, see :func:`djgnn.graph.convert.from_pyg`."""
+        from djgnn.graph.convert import from_pyg
+
+        return from_pyg(data, name=name)
+
+    @classmethod
+    def from_scipy(cls, matrix: Any, x: Any = None, y: Any = None, **fields: Any) -> Graph:
+        """Take an adjacency matrix, see :func:`djgnn.graph.convert.from_scipy`."""
+        from djgnn.graph.convert import from_scipy
+
+        return from_scipy(matrix, x=x, y=y, **fields)
+
+    @classmethod
+    def from_networkx(cls, g: Any, **options: Any) -> Graph:
+        """Convert a networkx graph, see :func:`djgnn.graph.convert.from_networkx`."""
+        from djgnn.graph.convert import from_networkx
+
+        return from_networkx(g, **options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by the fields, so that a copy is checked and read-only like the original."""
+        values = [getattr(self, f.name) for f in fields(self)]
+        return Graph, (*values[:-1], dict(self.card))
 
     def __repr__(self) -> str:
         return (

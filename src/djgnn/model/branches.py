@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from djgnn.filters import FilterTable, aggregate
 from djgnn.graph.operator import SparseOperator
-from djgnn.model.dropout import dropout, keep_mask
+from djgnn.model.dropout import dropout
 
 
 class JumpBranches(nn.Module):
@@ -127,10 +127,9 @@ class StructureBranch(nn.Module):
         self, adjacency: SparseOperator, generator: torch.Generator | None = None
     ) -> Tensor:
         """Embedding of the structure branch."""
-        weight: Tensor = self.weight
-        if self.training and self.dropout > 0:
-            shown = keep_mask((weight.shape[0], 1), self.dropout, generator, weight.device)
-            weight = weight * shown / max(1 - self.dropout, torch.finfo(weight.dtype).eps)
+        shown = self.weight.new_ones(self.weight.shape[0], 1)
+        shown = dropout(shown, self.dropout, self.training, generator)
+        weight = self.weight * shown if self.training else self.weight
         return (adjacency @ weight).add_(self.bias).relu_()
 
     def __repr__(self) -> str:

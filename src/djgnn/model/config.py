@@ -67,7 +67,7 @@ class ModelConfig:
     homophilic: bool = True
     hb_layers: int = 2
     structure: bool = True
-    structure_dropout: float = 0.5
+    structure_dropout: float = 0.0
     classifier_layers: int = 1
     engine: str = "auto"
 

@@ -202,6 +202,12 @@ class DJGNN(nn.Module):
         self.pump.requires_grad_(False)
         return self._frozen
 
+    def without_structure(self) -> DJGNN:
+        """A new model of the same shape on the same device, without the structure branch."""
+        c = self.config.replace(structure=False)
+        sizes = (self.in_channels, c.hidden_channels, self.out_channels, self.num_nodes)
+        return DJGNN(*sizes, c.num_jumps, config=c).to(self.pump.weight)
+
     def prepare(self, edge_index: Tensor, edge_weight: Tensor | None = None) -> GraphOperators:
         """Operators of a graph in this model's precision, on its device."""
         weight = self.pump.weight

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from djgnn.model.dropout import keep_mask
+from djgnn.model.dropout import dropout
 
 
 class ConvexMixture(nn.Module):
@@ -20,8 +20,8 @@ class ConvexMixture(nn.Module):
         \text{logits} = \mathrm{classifier}\bigl(\Vert_k\, \alpha_k H^k\bigr), \qquad
         \alpha = \mathrm{softmax}(\text{alpha\_logits})
 
-    The weights :math:`\alpha` and the factor of dropout are folded into the first layer, block by
-    block, so that nothing of the width of the concatenation is copied.
+    The weights :math:`\alpha` are folded into the first layer, block by block, so that nothing of
+    the width of the concatenation is copied.
 
     Args:
         num_branches: Number of branches.
@@ -67,13 +67,12 @@ class ConvexMixture(nn.Module):
 
     def forward(self, parts: Sequence[Tensor], generator: torch.Generator | None = None) -> Tensor:
         """Logits."""
-        p = self.dropout if self.training else 0.0
-        weight = self.weights[0] * (self.alpha.repeat_interleave(self.hidden_channels) / (1 - p))
+        weight = self.weights[0] * self.alpha.repeat_interleave(self.hidden_channels)
         h: Tensor = self.biases[0]
         begin = 0
         for part in parts:
             end = begin + part.shape[1]
-            kept = part * keep_mask(part.shape, p, generator, part.device) if p > 0 else part
+            kept = dropout(part, self.dropout, self.training, generator)
             h = h + kept @ weight[:, begin:end].t()
             begin = end
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):

@@ -1,0 +1,250 @@
+"""Graphs of other libraries: PyG, scipy, networkx."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from djgnn.errors import InputError
+from djgnn.graph.checks import MASKS
+from djgnn.graph.graph import Graph
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SPARSE_BELOW = 0.25
+SPARSE_COLUMNS = 32
+
+
+def compact(x: Any) -> Any:
+    """Features in the smaller of the two storages: CSR if wide and mostly zero, else dense.
+
+    CSR for more than 32 columns of which fewer than a quarter of the entries are not zero.
+
+    Example:
+        >>> compact(np.eye(40)).nnz, compact(np.eye(4)).shape
+        (40, (4, 4))
+    """
+    if x is None or sp.issparse(x):
+        return x
+    array = np.asarray(x)
+    wide = array.ndim == 2 and array.shape[1] > SPARSE_COLUMNS and array.size > 0
+    if wide and np.count_nonzero(array) < SPARSE_BELOW * array.size:
+        return sp.csr_array(array)
+    return array
+
+
+def from_pyg(data: Any, name: str = "graph") -> Graph:
+    """Convert a ``torch_geometric.data.Data``.
+
+    Used are ``edge_index``, ``edge_weight``, ``x``, ``y`` and the three masks. Labels may be
+    floats, NaN or -1 mean unknown; unlabelled nodes are taken out of the masks; a mask ``[n]``
+    beside masks ``[n, splits]`` holds for every split.
+
+    Args:
+        data: The object, on any device.
+        name: Name of the graph.
+
+    Raises:
+        InputError: If there is no ``edge_index``, or labels are not one class per node.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> import torch
+        >>> d = SimpleNamespace(edge_index=torch.tensor([[0], [1]]), y=torch.tensor([0.0, -1.0]))
+        >>> from_pyg(d).y.tolist()
+        [0, -1]
+    """
+    edge_index = _numpy(getattr(data, "edge_index", None))
+    if edge_index is None or isinstance(edge_index, dict):
+        raise InputError(
+            "data: must be a homogeneous graph with `edge_index`; convert with `to_homogeneous()` "
+            f"or store the adjacency as `edge_index` (got {type(data).__name__})"
+        )
+    x = compact(_features(getattr(data, "x", None)))
+    y = _labels(_numpy(getattr(data, "y", None)))
+    sized = next((part for part in (x, y) if part is not None), None)
+    return Graph(
+        edge_index=edge_index,
+        num_nodes=int(data.num_nodes if sized is None else sized.shape[0]),
+        x=x,
+        y=y,
+        edge_weight=_numpy(getattr(data, "edge_weight", None)),
+        name=name,
+        **_masks(data, y),
+    )
+
+
+def from_scipy(matrix: Any, x: Any = None, y: Any = None, **fields: Any) -> Graph:
+    """Take an adjacency matrix, sparse or dense; entries are weights, zeros are no edges.
+
+    Args:
+        matrix: Square; entry ``[i, j]`` is the edge i -> j.
+        x: Features.
+        y: Labels, -1 = unknown.
+        fields: Further fields of `Graph`.
+
+    Raises:
+        InputError: If the matrix is not square.
+
+    Example:
+        >>> from_scipy(np.array([[0, 2], [0, 1]])).edge_weight.tolist()
+        [2.0, 1.0]
+    """
+    try:
+        coo = sp.coo_array(sp.csr_array(matrix))  # through CSR: sorted and summed
+    except (ValueError, TypeError) as error:
+        raise InputError(f"matrix: must be a matrix of numbers (got {error})") from error
+    if coo.ndim != 2 or coo.shape[0] != coo.shape[1]:
+        raise InputError(
+            f"matrix: must be square, one row and one column per node (got {list(coo.shape)})"
+        )
+    keep = coo.data != 0
+    weight = coo.data[keep]
+    return Graph(
+        edge_index=np.stack([coo.row[keep], coo.col[keep]]).astype(np.int64),
+        num_nodes=int(coo.shape[0]),
+        edge_weight=None if (weight == 1).all() else weight,
+        x=x,
+        y=y,
+        **fields,
+    )
+
+
+def from_networkx(
+    g: Any,
+    *,
+    features: str | Sequence[str] | None = None,
+    label: str | None = None,
+    weight: str | None = None,
+    name: str = "graph",
+) -> Graph:
+    """Convert a networkx graph; an undirected edge becomes two directed ones, a self loop one.
+
+    Args:
+        g: Graph, DiGraph, or their multigraphs; parallel edges are kept.
+        features: Node attributes that are numbers, in this order; or one that is a vector.
+        label: Node attribute with the class, any value; missing, None, NaN, "" or -1 = unknown.
+        weight: Edge attribute with the weight; an edge without it has weight 1.
+        name: Name of the graph.
+
+    Raises:
+        InputError: If an attribute is missing or not a number, or networkx is not installed.
+
+    Example:
+        >>> import networkx
+        >>> g = networkx.path_graph(["a", "b"])
+        >>> from_networkx(g).node_names, from_networkx(g).num_edges
+        (('a', 'b'), 2)
+    """
+    try:
+        networkx = import_module("networkx")
+    except ImportError as error:
+        raise InputError(f"networkx: is not installed; `pip install networkx` (got {error})") from (
+            error
+        )
+    if not isinstance(g, networkx.Graph):
+        raise InputError(f"g: must be a networkx graph (got {type(g).__name__})")
+    index = {node: i for i, node in enumerate(g)}
+    ends = [(index[u], index[v], d.get(weight, 1)) for u, v, d in g.edges(data=True)]
+    if not g.is_directed():
+        ends += [(v, u, w) for u, v, w in ends if u != v]
+    y, classes = (
+        _named_labels([d.get(label) for _, d in g.nodes(data=True)]) if label else (None,) * 2
+    )
+    return Graph(
+        edge_index=np.array([e[:2] for e in ends], dtype=np.int64).reshape(-1, 2).T,
+        num_nodes=len(index),
+        edge_weight=np.array([e[2] for e in ends]) if weight and ends else None,
+        x=_attributes(g, features),
+        y=y,
+        node_names=tuple(str(node) for node in index),
+        class_names=classes,
+        name=name,
+    )
+
+
+def class_order(names: Sequence[str]) -> list[str]:
+    """Class names in their order: by number if all are numbers, else by text.
+
+    Example:
+        >>> class_order(["10", "9"]), class_order(["b", "a", "10"])
+        (['9', '10'], ['10', 'a', 'b'])
+    """
+    try:
+        values = {name: float(name) for name in names}
+    except ValueError:
+        return sorted(names)
+    if not all(np.isfinite(value) for value in values.values()):
+        return sorted(names)
+    return sorted(names, key=lambda name: (values[name], name))
+
+
+def _named_labels(values: Sequence[Hashable]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    unknown = [v is None or v != v or str(v) in ("", "-1") for v in values]
+    texts = [str(v) for v in values]
+    order = class_order(list({t for t, u in zip(texts, unknown, strict=True) if not u}))
+    code = {name: c for c, name in enumerate(order)}
+    y = [-1 if u else code[t] for t, u in zip(texts, unknown, strict=True)]
+    return np.array(y, dtype=np.int64), tuple(order)
+
+
+def _attributes(g: Any, features: str | Sequence[str] | None) -> Any:
+    if features is None:
+        return None
+    names = [features] if isinstance(features, str) else list(features)
+    rows = []
+    for node, attributes in g.nodes(data=True):
+        missing = [n for n in names if attributes.get(n) is None]
+        if missing:
+            raise InputError(
+                f"node {node!r}: has no attribute {missing[0]!r}; set it on every node "
+                f"(got {', '.join(map(str, attributes)) or 'none'})"
+            )
+        rows.append(np.concatenate([np.ravel(attributes[n]) for n in names]))
+    try:
+        return compact(np.stack(rows)) if rows else None
+    except ValueError as error:
+        raise InputError(
+            f"features: every node must have as many numbers in {', '.join(names)} (got {error})"
+        ) from error
+
+
+def _labels(y: Any) -> Any:
+    if y is None:
+        return None
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    if y.ndim != 1:
+        raise InputError(
+            "y: must be one class per node; several labels per node are not supported "
+            f"(got {list(y.shape)})"
+        )
+    return np.where(np.isnan(y), -1, y) if y.dtype.kind == "f" else y
+
+
+def _masks(data: Any, y: Any) -> dict[str, Any]:
+    masks = {key: _numpy(getattr(data, key, None)) for key in MASKS}
+    given = {key: mask.astype(np.bool_) for key, mask in masks.items() if mask is not None}
+    splits = max((mask.shape[1] for mask in given.values() if mask.ndim == 2), default=1)
+    for key, mask in given.items():
+        columns = np.repeat(mask[:, None], splits, axis=1) if mask.ndim == 1 else mask
+        given[key] = columns if y is None else columns & (y >= 0)[:, None]
+    return given
+
+
+def _features(x: Any) -> Any:
+    if x is not None and getattr(x, "layout", None) is not None and "sparse" in str(x.layout):
+        coo = x.detach().cpu().to_sparse_coo().coalesce()
+        rows, columns = coo.indices().numpy()
+        return sp.csr_array((coo.values().numpy(), (rows, columns)), shape=tuple(coo.shape))
+    return _numpy(x)
+
+
+def _numpy(value: Any) -> Any:
+    if value is None or isinstance(value, dict):
+        return value
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)

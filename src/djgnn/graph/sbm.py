@@ -1,0 +1,298 @@
+"""Stochastic block models: graphs whose structure, labels and features are known by design."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from djgnn.errors import InputError
+from djgnn.graph.graph import Graph
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+    from numpy.typing import ArrayLike, NDArray
+
+
+def stochastic_block_model(
+    sizes: Sequence[int],
+    probabilities: ArrayLike,
+    *,
+    labels: Sequence[int] | None = None,
+    num_features: int = 16,
+    signal: float = 1.0,
+    directed: bool = False,
+    shuffle: bool = False,
+    block_names: Sequence[str] | None = None,
+    random_state: int = 0,
+) -> Graph:
+    r"""Draw a graph in which the probability of an edge depends on the blocks of its ends only.
+
+    .. math::
+        P(i \to j) = P_{b(i) b(j)}, \qquad x_i = s\, \mu_{y(i)} + \varepsilon_i
+
+    with :math:`\mu_c` a random direction of length 1 and :math:`\varepsilon_i` standard normal.
+    There are no self loops. The cost is O(edges): no n x n matrix is drawn.
+
+    Args:
+        sizes: Number of nodes of each block.
+        probabilities: Probability of an edge from a block to a block; symmetric unless `directed`.
+        labels: Class of each block, or of each node in the order of the blocks; the block itself
+            by default. Labels that do not follow the blocks make structural heterophily.
+        num_features: Number of features, 0 = none.
+        signal: Strength s of the class in the features.
+        directed: Draw both directions of a pair apart; else every edge is there both ways.
+        shuffle: Number the nodes at random, so that the numbering tells nothing.
+        block_names: Names of the blocks, their numbers by default.
+        random_state: Seed.
+
+    Returns:
+        A graph whose node names are ``block/number`` and whose card has ``blocks`` and ``sizes``.
+
+    Shapes:
+        sizes ``[b]``, probabilities ``[b, b]``, labels ``[b]`` or ``[n]``.
+
+    Raises:
+        InputError: If sizes, probabilities and labels do not fit together.
+
+    Example:
+        >>> g = stochastic_block_model([3, 2], [[0, 1], [1, 0]], num_features=0)
+        >>> g.num_edges, g.y.tolist(), g.node_names[3]
+        (12, [0, 0, 0, 1, 1], '1/0')
+    """
+    counts = _check_sizes(sizes)
+    matrix = _check_probabilities(probabilities, len(counts), directed)
+    rng = np.random.default_rng(random_state)
+    n = int(counts.sum())
+    y = _check_labels(labels, counts, n)
+    names = [str(b) for b in range(len(counts))] if block_names is None else list(block_names)
+    if len(names) != len(counts):
+        raise InputError(
+            f"block_names: must have one name per block, {len(counts)} (got {len(names)})"
+        )
+    edge_index = _draw_edges(counts, matrix, directed, rng)
+    x = _draw_features(y, num_features, signal, rng)
+    nodes = [f"{name}/{i}" for name, size in zip(names, counts, strict=True) for i in range(size)]
+    if shuffle:
+        order = rng.permutation(n)
+        place = np.argsort(order)
+        edge_index, y = place[edge_index], y[order]
+        x = None if x is None else x[order]
+        nodes = [nodes[i] for i in order]
+    edge_index = edge_index[:, np.lexsort((edge_index[1], edge_index[0]))]
+    card: dict[str, Any] = {
+        "title": "Stochastic block model",
+        "metric": "accuracy",
+        "blocks": names,
+    }
+    card |= {"sizes": counts.tolist(), "random_state": random_state}
+    return Graph(edge_index, n, x=x, y=y, node_names=tuple(nodes), name="sbm", card=card)
+
+
+def heterophilic_sbm(
+    num_nodes: int = 720,
+    *,
+    num_classes: int = 3,
+    communities_per_class: int = 12,
+    within: float = 0.01,
+    between: float = 0.5,
+    background: float = 0.001,
+    num_features: int = 4,
+    signal: float = 0.5,
+    directed: bool = True,
+    random_state: int = 0,
+) -> Graph:
+    r"""Draw a graph whose edges lead to other classes, yet tell the class.
+
+    Every class is the union of several communities. The communities stand in a ring in which
+    neighbours are of different classes, and a node's edges lead mostly to the next community of
+    the ring. Where the edges of a node lead tells its community and hence its class, but the class
+    *of its neighbours* does not, and communities are small and features few, so that an average of
+    neighbours' features is no fingerprint of a community either. As in the paper's Appendix B,
+    labels break the structure; features are weak.
+
+    Args:
+        num_nodes: Number of nodes, divided evenly.
+        num_classes: Number of classes, at least 2 (at least 3 to keep neighbours uninformative).
+        communities_per_class: Number of communities of each class.
+        within: Probability of an edge inside a community.
+        between: Probability of an edge to the next community.
+        background: Probability of an edge to any other community.
+        num_features: Number of features, 0 = none.
+        signal: Strength of the class in the features.
+        directed: Edges lead to the next community only; else to the one before as well.
+        random_state: Seed.
+
+    Returns:
+        A shuffled graph; node names are ``class.community/number``.
+
+    Raises:
+        InputError: If there are too few nodes, classes or communities.
+
+    Example:
+        >>> g = heterophilic_sbm(120)
+        >>> same = g.y[g.edge_index[0]] == g.y[g.edge_index[1]]
+        >>> bool(same.mean() < 0.2)
+        True
+    """
+    total = num_classes * communities_per_class
+    if num_classes < 2 or communities_per_class < 1 or num_nodes < total:
+        raise InputError(
+            "heterophilic_sbm: needs two classes, one community per class and one node per "
+            f"community (got {num_classes}, {communities_per_class}, {num_nodes} nodes)"
+        )
+    ring = _ring(num_classes, communities_per_class, np.random.default_rng([random_state, 1]))
+    matrix = np.full((total, total), float(background))
+    places = np.arange(total)
+    matrix[places, (places + 1) % total] = between
+    if not directed:
+        matrix[(places + 1) % total, places] = between
+    matrix[places, places] = within
+    seen = [int((ring[:i] == c).sum()) for i, c in enumerate(ring)]
+    sizes = np.full(total, num_nodes // total)
+    sizes[: num_nodes % total] += 1
+    return stochastic_block_model(
+        sizes.tolist(),
+        matrix,
+        labels=ring.tolist(),
+        num_features=num_features,
+        signal=signal,
+        directed=directed,
+        shuffle=True,
+        block_names=[f"{c}.{k}" for c, k in zip(ring, seen, strict=True)],
+        random_state=random_state,
+    )
+
+
+def _ring(num_classes: int, per_class: int, rng: Generator, trials: int = 64) -> NDArray[np.int64]:
+    """Classes around a ring, neighbours different, the next two telling as little as possible."""
+    best, lowest = np.tile(np.arange(num_classes), per_class), np.inf
+    for _ in range(trials):
+        ring = _one_ring(num_classes, per_class, rng)
+        if ring is None:
+            continue
+        context = np.roll(ring, -1) * num_classes + np.roll(ring, -2)
+        counts = np.zeros((num_classes**2, num_classes))
+        np.add.at(counts, (context, ring), 1)
+        guessed = counts.max(axis=1).sum()
+        if guessed < lowest:
+            best, lowest = ring, guessed
+    return best
+
+
+def _one_ring(num_classes: int, per_class: int, rng: Generator) -> NDArray[np.int64] | None:
+    """A random ring without equal neighbours, ``None`` where the draw ran into a dead end."""
+    left = np.full(num_classes, per_class)
+    ring: list[int] = []
+    for _ in range(num_classes * per_class):
+        weight = left.astype(float) ** 2
+        if ring:
+            weight[ring[-1]] = 0
+        if weight.sum() == 0:
+            return None
+        ring.append(int(rng.choice(num_classes, p=weight / weight.sum())))
+        left[ring[-1]] -= 1
+    return None if ring[0] == ring[-1] else np.array(ring)
+
+
+def _draw_edges(
+    counts: NDArray[np.int64], matrix: NDArray[np.float64], directed: bool, rng: Generator
+) -> NDArray[np.int64]:
+    """For every pair of blocks the number of edges, then that many distinct pairs of nodes."""
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    parts = [np.zeros((2, 0), dtype=np.int64)]
+    for a, b in zip(*np.nonzero(matrix), strict=True):
+        if not directed and b < a:
+            continue
+        size_a, size_b = int(counts[a]), int(counts[b])
+        pairs = size_a * size_b if a != b else size_a * (size_a - 1)
+        pairs = pairs // 2 if a == b and not directed else pairs
+        chosen = _distinct(pairs, int(rng.binomial(pairs, matrix[a, b])), rng)
+        if a != b:
+            source, target = np.divmod(chosen, size_b)
+        elif directed:
+            source, target = np.divmod(chosen, max(size_a - 1, 1))
+            target = target + (target >= source)
+        else:
+            source, target = _triangle(chosen)
+        parts.append(np.stack([source + starts[a], target + starts[b]]))
+    edges = np.concatenate(parts, axis=1)
+    return edges if directed else np.concatenate([edges, edges[::-1]], axis=1)
+
+
+def _distinct(population: int, count: int, rng: Generator) -> NDArray[np.int64]:
+    """`count` distinct numbers below `population`, every set equally likely, in O(count)."""
+    if 2 * count > population:
+        left_out = _distinct(population, population - count, rng)
+        return np.setdiff1d(np.arange(population), left_out, assume_unique=True)
+    found = np.zeros(0, dtype=np.int64)
+    while found.size < count:
+        more = rng.integers(population, size=count - found.size)
+        found = np.sort(np.concatenate([found, more]))
+        found = found[np.diff(found, prepend=-1) > 0]
+    return found
+
+
+def _triangle(index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pair number t as (i, j) with j < i: t = i (i - 1) / 2 + j."""
+    i = ((1 + np.sqrt(1 + 8 * index.astype(np.float64))) / 2).astype(np.int64)
+    i -= i * (i - 1) // 2 > index
+    i += i * (i + 1) // 2 <= index
+    return i, index - i * (i - 1) // 2
+
+
+def _draw_features(
+    y: NDArray[np.int64], num_features: int, signal: float, rng: Generator
+) -> NDArray[np.float32] | None:
+    if num_features < 0 or not np.isfinite(signal):
+        raise InputError(
+            "num_features, signal: must be a number of columns and a finite strength "
+            f"(got {num_features}, {signal})"
+        )
+    if num_features == 0:
+        return None
+    means = rng.standard_normal((int(y.max()) + 1, num_features))
+    means /= np.linalg.norm(means, axis=1, keepdims=True)
+    noise = rng.standard_normal((y.size, num_features))
+    return (signal * means[y] + noise).astype(np.float32)
+
+
+def _check_sizes(sizes: Any) -> NDArray[np.int64]:
+    counts = np.asarray(sizes)
+    if counts.ndim != 1 or not counts.size or counts.dtype.kind not in "iu" or (counts < 1).any():
+        raise InputError(
+            f"sizes: must be whole numbers of 1 or more, one per block (got {sizes!r})"
+        )
+    return counts.astype(np.int64)
+
+
+def _check_probabilities(probabilities: Any, blocks: int, directed: bool) -> NDArray[np.float64]:
+    matrix = np.asarray(probabilities, dtype=np.float64)
+    if matrix.shape != (blocks, blocks):
+        raise InputError(
+            f"probabilities: must have one row and column per block, [{blocks}, {blocks}] "
+            f"(got {list(matrix.shape)})"
+        )
+    if not ((matrix >= 0) & (matrix <= 1)).all():
+        raise InputError(
+            f"probabilities: must be between 0 and 1 (got {matrix.min():g} to {matrix.max():g})"
+        )
+    if not directed and not np.array_equal(matrix, matrix.T):
+        raise InputError(
+            "probabilities: must be symmetric for an undirected graph; pass `directed=True` or "
+            "average with the transpose (got an asymmetric matrix)"
+        )
+    return matrix
+
+
+def _check_labels(labels: Any, counts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    given = np.arange(counts.size) if labels is None else np.asarray(labels)
+    fits = given.dtype.kind in "iu" and given.shape in ((counts.size,), (n,))
+    if not fits or (given < 0).any():
+        raise InputError(
+            f"labels: must be one class of 0 or more per block, [{counts.size}], or per node, "
+            f"[{n}] (got {given.dtype} {list(given.shape)})"
+        )
+    per_node = np.repeat(given, counts) if given.shape == (counts.size,) else given
+    return per_node.astype(np.int64)

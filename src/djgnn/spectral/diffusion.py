@@ -1,0 +1,244 @@
+"""Diffusion distances: how far apart two random walks are after t steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from scipy.sparse.linalg import eigsh
+
+from djgnn.errors import InputError
+from djgnn.spectral.laplacians import (
+    degrees,
+    normalized_adjacency,
+    require_undirected,
+    transition_matrix,
+)
+from djgnn.spectral.neighbours import check_pairs, embedding_distances
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from djgnn.spectral.laplacians import Adjacency
+
+FULL_SPECTRUM_UP_TO = 5000
+SumOver = Literal["steps", "half_steps", "continuous"]
+
+
+def walk_spectrum(
+    graph: Adjacency, *, num: int | None = None, random_state: int = 0
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    r"""Eigenvalues of :math:`P` and its right eigenvectors, orthonormal in :math:`\pi`.
+
+    .. math::
+        P \psi_r = \gamma_r \psi_r, \qquad \sum_i \pi_i \psi_r(i) \psi_s(i) = \delta_{rs}, \qquad
+        P^t_{ik} = \pi_k \sum_r \gamma_r^t \psi_r(i) \psi_r(k)
+
+    with :math:`\pi = d / vol` and :math:`\psi_r = \sqrt{vol}\, D^{-1/2} \phi_r`. (The paper writes
+    :math:`P = U \Gamma U^T`; P is not symmetric, and it is this normalisation of U that makes its
+    equations true.)
+
+    Args:
+        graph: An undirected graph.
+        num: Keep the pairs of largest :math:`|\gamma|`; all of them if left out.
+        random_state: Seed of the iterative solver.
+
+    Shapes:
+        values ``[q]``, vectors ``[n, q]``.
+
+    Returns:
+        Values in decreasing order of magnitude, and vectors; isolated nodes have rows of NaN.
+
+    Raises:
+        InputError: If the graph is directed or empty of edges, or all pairs are asked of a large
+            graph.
+
+    Example:
+        >>> values, vectors = walk_spectrum([[0, 1], [1, 0]])
+        >>> sorted(values.round(12).tolist())
+        [-1.0, 1.0]
+    """
+    matrix = require_undirected(graph, where="diffusion distance")
+    degree = degrees(matrix)
+    n = degree.size
+    if not degree.any():
+        raise InputError("diffusion distance: the graph has no edge, so no walk (got 0 edges)")
+    if num is None and n > FULL_SPECTRUM_UP_TO:
+        raise InputError(
+            f"num: the whole spectrum of more than {FULL_SPECTRUM_UP_TO} nodes is too large; say "
+            f"how many eigenpairs to keep (got None for {n} nodes)"
+        )
+    operator = normalized_adjacency(matrix)
+    if num is None or num >= n - 1 or n <= 500:
+        values, vectors = np.linalg.eigh(operator.toarray())
+    else:
+        start = np.random.default_rng(random_state).standard_normal(n)
+        values, vectors = eigsh(operator, k=num, which="LM", v0=start)
+    order = np.argsort(-np.abs(values), kind="stable")[:num]
+    scale = np.full(n, np.nan)
+    np.divide(np.sqrt(degree.sum()), np.sqrt(degree), out=scale, where=degree > 0)
+    return values[order], vectors[:, order] * scale[:, None]
+
+
+def diffusion_embedding(
+    graph: Adjacency, time: float, *, num: int | None = None, random_state: int = 0
+) -> NDArray[np.float64]:
+    r"""The diffusion map: rows whose Euclidean distances are diffusion distances.
+
+    .. math:: Z_{ir} = |\gamma_r|^t\, \psi_r(i), \qquad \|Z_i - Z_j\| = D_t(i, j)
+
+    Args:
+        graph: An undirected graph.
+        time: Number of steps t, 0 or more.
+        num: Keep this many leading pairs; with all of them the distances are exact.
+        random_state: Seed of the iterative solver.
+
+    Shapes:
+        out ``[n, q]``.
+
+    Returns:
+        The embedding; rows of NaN for isolated nodes. Feed it to
+        :func:`~djgnn.spectral.neighbours.nearest_nodes` for the k nearest.
+
+    Raises:
+        InputError: As :func:`walk_spectrum`, or for a negative time.
+
+    Example:
+        >>> z = diffusion_embedding([[0, 1, 1], [1, 0, 1], [1, 1, 0]], 1)
+        >>> round(float(np.linalg.norm(z[0] - z[1])), 6)
+        1.224745
+
+    Reference:
+        Coifman and Lafon, Diffusion maps, 2006.
+    """
+    if not time >= 0:
+        raise InputError(f"time: cannot be negative (got {time})")
+    values, vectors = walk_spectrum(graph, num=num, random_state=random_state)
+    return vectors * np.abs(values) ** time
+
+
+def diffusion_distances(
+    graph: Adjacency,
+    pairs: ArrayLike,
+    time: int,
+    *,
+    method: Literal["direct", "spectral"] = "direct",
+    num: int | None = None,
+    random_state: int = 0,
+) -> NDArray[np.float64]:
+    r"""The diffusion distance of given pairs after t steps (Appendix A).
+
+    .. math::
+        D_t^2(i, j) = \sum_k \frac{(P^t_{ik} - P^t_{jk})^2}{\pi_k}
+                    = \sum_r \gamma_r^{2t} (\psi_r(i) - \psi_r(j))^2
+
+    Args:
+        graph: An undirected graph, connected or not.
+        pairs: Pairs of nodes.
+        time: Number of steps t.
+        method: ``direct`` walks t steps from the nodes named in `pairs`, in blocks; ``spectral``
+            uses eigenpairs.
+        num: For ``spectral``: keep this many pairs; a lower bound of the distance then.
+        random_state: Seed of the iterative solver.
+
+    Shapes:
+        pairs ``[m, 2]``, out ``[m]``.
+
+    Returns:
+        The distances (not squared); NaN where an end is isolated and no walk starts.
+
+    Raises:
+        InputError: If the graph is directed, or `time`, `pairs` or `method` are not usable.
+
+    Example:
+        >>> triangle = [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
+        >>> diffusion_distances(triangle, [[0, 1], [1, 1]], 1).round(6).tolist()
+        [1.224745, 0.0]
+    """
+    if method == "spectral":
+        z = diffusion_embedding(graph, time, num=num, random_state=random_state)
+        return embedding_distances(z, pairs)
+    if method != "direct":
+        raise InputError(f"method: choose 'direct' or 'spectral' (got {method!r})")
+    if time < 0 or int(time) != time:
+        raise InputError(f"time: a walk takes a whole number of steps (got {time})")
+    matrix = require_undirected(graph, where="diffusion distance")
+    index = check_pairs(pairs, matrix.shape[0])
+    degree = degrees(matrix)
+    weight = np.zeros_like(degree)
+    np.divide(degree.sum(), degree, out=weight, where=degree > 0)
+    backwards = transition_matrix(matrix).T.tocsr()
+    out = np.empty(index.shape[0])
+    block = max(1, 2**23 // max(1, degree.size))
+    for begin in range(0, index.shape[0], block):
+        chunk = index[begin : begin + block]
+        # The walk is linear: one start vector e_i - e_j per pair serves both ends.
+        state = np.zeros((degree.size, chunk.shape[0]))
+        np.add.at(state, (chunk[:, 0], np.arange(chunk.shape[0])), 1.0)
+        np.add.at(state, (chunk[:, 1], np.arange(chunk.shape[0])), -1.0)
+        for _ in range(int(time)):
+            state = backwards @ state
+        out[begin : begin + block] = np.sqrt(weight @ state**2)
+    out[(degree[index] == 0).any(axis=1)] = np.nan
+    return out
+
+
+def summed_diffusion(
+    graph: Adjacency, pairs: ArrayLike, *, over: SumOver = "steps"
+) -> NDArray[np.float64]:
+    r"""Squared diffusion distances summed over all times, in closed form.
+
+    .. math::
+        \sum_{t=0}^\infty D_t^2 = \sum_{r \ge 2} \frac{(\psi_r(i) - \psi_r(j))^2}{1 - \gamma_r^2},
+        \qquad
+        \sum_{t=0}^\infty D_{t/2}^2 = \sum_{r \ge 2} \frac{(\psi_r(i) - \psi_r(j))^2}{1 - \gamma_r}
+        = CT(i, j), \qquad \int_0^\infty D_t^2\, dt = \tfrac12 CT(i, j)
+
+    ``steps``, ``half_steps`` and ``continuous`` in this order; the last for the walk that jumps at
+    rate 1. The paper's identity (sum over whole steps = commute time) is not true: it has
+    :math:`1 - \gamma_r` where :math:`1 - \gamma_r^2` belongs. The commute time is the sum over half
+    steps, with :math:`\gamma_r^t` in place of :math:`\gamma_r^{2t}`. On a bipartite graph
+    :math:`\gamma = -1` occurs: the sum over steps diverges for nodes of different sides, and the
+    partial sums over half steps swing for ever about the commute time (the mean is returned).
+
+    Args:
+        graph: A connected undirected graph.
+        pairs: Pairs of nodes.
+        over: Which sum.
+
+    Shapes:
+        pairs ``[m, 2]``, out ``[m]``.
+
+    Returns:
+        The sums; infinite where they diverge.
+
+    Raises:
+        InputError: If the graph is directed or disconnected, or `over` is unknown.
+
+    Example:
+        >>> triangle = [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
+        >>> [round(float(summed_diffusion(triangle, [[0, 1]], over=o)[0]), 6)
+        ...  for o in ("steps", "half_steps", "continuous")]
+        [8.0, 4.0, 2.0]
+
+    Reference:
+        Qiu and Hancock, Clustering and embedding using commute times, PAMI 2007.
+    """
+    if over not in ("steps", "half_steps", "continuous"):
+        raise InputError(f"over: choose steps, half_steps or continuous (got {over!r})")
+    values, vectors = walk_spectrum(graph)
+    index = check_pairs(pairs, vectors.shape[0])
+    if int((values > 1 - 1e-10).sum()) != 1 or np.isnan(vectors).any():
+        raise InputError(
+            "summed diffusion: the sum diverges on a disconnected graph; take "
+            f"`largest_component` first (got {int((values > 1 - 1e-10).sum())} components)"
+        )
+    differences = (vectors[index[:, 0]] - vectors[index[:, 1]]) ** 2
+    moving = values <= 1 - 1e-10
+    gamma = values[moving]
+    rate = {"steps": 1 - gamma**2, "half_steps": 1 - gamma, "continuous": 2 * (1 - gamma)}[over]
+    terms = differences[:, moving]
+    counts = np.broadcast_to(rate > 1e-10, terms.shape)
+    finite = np.divide(terms, rate, out=np.zeros_like(terms), where=counts).sum(axis=1)
+    diverges = (terms[:, rate <= 1e-10] > 1e-12).any(axis=1)
+    return np.asarray(np.where(diverges, np.inf, finite), dtype=np.float64)

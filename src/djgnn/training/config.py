@@ -1,0 +1,163 @@
+"""`RunConfig`: the whole recipe of a run, from preset, data set and overrides, to and from YAML."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from djgnn.errors import InputError
+from djgnn.model.config import ModelConfig, check_fields, preset
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How a model is trained.
+
+    Args:
+        epochs: Most epochs to run.
+        lr: Learning rate of Adam.
+        weight_decay: Decay of every weight but the structure branch's.
+        structure_weight_decay: Decay of the structure branch; ``None`` means `weight_decay`.
+        structure_gate: Train with and without the structure branch; keep what validates better.
+        patience: Stop after this many epochs without a better validation score; ``None``: never.
+        pump_weight: Factor lambda of trace ratio plus orthogonality in the loss.
+        decoupled: The paper's mode for large graphs: train the pump alone, then fix the filters.
+        pump_epochs: Epochs of the pump alone, when decoupled.
+        pump_lr: Its learning rate.
+    """
+
+    epochs: int = 700
+    lr: float = 0.01
+    weight_decay: float = 5e-4
+    structure_weight_decay: float | None = None
+    structure_gate: bool = True
+    patience: int | None = 200
+    pump_weight: float = 1.0
+    decoupled: bool = False
+    pump_epochs: int = 100
+    pump_lr: float = 0.03
+
+    def __post_init__(self) -> None:
+        for key in ("epochs", "pump_epochs", "patience"):
+            value = getattr(self, key)
+            if value is not None and (isinstance(value, bool) or value != int(value) or value < 1):
+                raise ValueError(f"{key} must be a whole number of at least 1 (got {value!r})")
+        for key in ("lr", "pump_lr"):
+            if not 0 < getattr(self, key) < float("inf"):
+                raise ValueError(f"{key} must be positive (got {getattr(self, key)!r})")
+        for key in ("weight_decay", "structure_weight_decay", "pump_weight"):
+            value = getattr(self, key)
+            if value is not None and not 0 <= value < float("inf"):
+                raise ValueError(f"{key} must not be negative (got {value!r})")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A model configuration, a training configuration, and where they came from."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    training: TrainConfig = field(default_factory=TrainConfig)
+    preset: str = "default"
+
+    def replace(self, **changes: Any) -> RunConfig:
+        """A copy with fields of either section changed, by plain name.
+
+        Raises:
+            ValueError: For a name that neither section has.
+        """
+        sections: dict[str, dict[str, Any]] = {"model": {}, "training": {}}
+        for key, value in changes.items():
+            sections[_section(key)][key] = value
+        return dataclasses.replace(
+            self,
+            model=self.model.replace(**sections["model"]),
+            training=dataclasses.replace(self.training, **sections["training"]),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values only, for YAML and JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> RunConfig:
+        """The inverse of :meth:`to_dict`; missing fields take their defaults.
+
+        Raises:
+            ValueError: For an unknown section or field, or a value that is not allowed.
+        """
+        unknown = set(values) - {"model", "training", "preset"}
+        if unknown:
+            raise ValueError(
+                f"unknown section '{min(unknown)}'; a configuration has model, training, preset"
+            )
+        model, training = values.get("model") or {}, values.get("training") or {}
+        check_fields(ModelConfig, model)
+        check_fields(TrainConfig, training)
+        return cls(
+            ModelConfig(**model), TrainConfig(**training), str(values.get("preset", "default"))
+        )
+
+    def to_yaml(self) -> str:
+        """The configuration as text."""
+        text: str = yaml.safe_dump(self.to_dict(), sort_keys=False)
+        return text
+
+    @classmethod
+    def read_yaml(cls, path: str | Path) -> RunConfig:
+        """Read a configuration file.
+
+        Raises:
+            InputError: If it is not readable, not YAML, or not a configuration.
+        """
+        try:
+            values = yaml.safe_load(Path(path).read_text("utf-8"))
+            if not isinstance(values, dict):
+                raise ValueError("it must hold the sections model and training")
+            return cls.from_dict(values)
+        except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError, ValueError) as error:
+            raise InputError(f"{path}: not a usable configuration: {error}") from error
+
+
+def resolve(name: str = "default", dataset: str | None = None, **changes: Any) -> RunConfig:
+    """The configuration of a run: preset, then the data set's own values, then the changes.
+
+    Args:
+        name: Preset, ``"default"``, ``"author"`` or ``"paper"``.
+        dataset: A data set with a named configuration, see :func:`named_configurations`; any
+            other name, or ``None``, leaves the preset as it is.
+        **changes: Fields to set, by plain name; ``None`` values are skipped.
+
+    Example:
+        >>> resolve("author", "texas").model.num_jumps
+        20
+    """
+    values = preset(name)
+    config = RunConfig.from_dict({**values, "preset": name})
+    if dataset in named_configurations():
+        file = _configurations().joinpath(f"{dataset}.yaml")
+        own = yaml.safe_load(file.read_text("utf-8"))
+        config = config.replace(**own.get("model", {}), **own.get("training", {}))
+        config = config.replace(**values.get("model", {}), **values.get("training", {}))
+    return config.replace(**{key: value for key, value in changes.items() if value is not None})
+
+
+def named_configurations() -> list[str]:
+    """Data sets with a configuration of the paper (its last table)."""
+    return sorted(f.name[:-5] for f in _configurations().iterdir() if f.name.endswith(".yaml"))
+
+
+def _configurations() -> Any:
+    return resources.files("djgnn.training").joinpath("configurations")
+
+
+def _section(key: str) -> str:
+    for section, kind in (("model", ModelConfig), ("training", TrainConfig)):
+        if key in {f.name for f in dataclasses.fields(kind)}:
+            return section
+    raise ValueError(f"there is no option '{key}' in a model or training configuration")

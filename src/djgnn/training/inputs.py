@@ -1,0 +1,88 @@
+"""From a `Graph` to what a module takes: features and structure on a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+from djgnn.errors import InputError
+from djgnn.graph import Graph
+from djgnn.graph.operator import SparseOperator
+from djgnn.model import DJGNN, graph_operators
+from djgnn.training.config import RunConfig
+
+
+def choose_device(name: str = "auto") -> torch.device:
+    """``auto`` takes the GPU if there is one.
+
+    Raises:
+        InputError: If CUDA is asked for and not there.
+    """
+    if name not in ("auto", "cpu", "cuda"):
+        raise InputError(f"device: must be auto, cpu or cuda (got {name!r})")
+    there = torch.cuda.is_available()
+    if name == "cuda" and not there:
+        raise InputError("device: cuda was asked for, but no GPU is visible; use cpu or auto")
+    return torch.device("cuda" if there and name != "cpu" else "cpu")
+
+
+def features(
+    graph: Graph, device: torch.device | str = "cpu", sparse: bool = True
+) -> Tensor | SparseOperator:
+    """Node features; sparse ones stay sparse if the model can take them.
+
+    A graph without features gets the identity: every node is known by its own column, and the
+    branches learn from structure alone.
+    """
+    x = sp.eye_array(graph.num_nodes, format="csr") if graph.x is None else graph.x
+    if isinstance(x, sp.csr_array):
+        if sparse:
+            return SparseOperator.from_scipy(x, torch.float32, device)
+        x = x.toarray().astype(np.float32)
+    return torch.from_numpy(np.array(x)).to(device)
+
+
+def num_features(graph: Graph) -> int:
+    """Columns of :func:`features`."""
+    return graph.num_nodes if graph.x is None else graph.num_features
+
+
+def build_djgnn(
+    config: RunConfig, graph: Graph, device: torch.device | str = "cpu"
+) -> tuple[DJGNN, tuple[Any, Any]]:
+    """A DJ-GNN for a graph, and its inputs.
+
+    Raises:
+        InputError: If the configuration asks for more jumps than the graph has nodes.
+    """
+    c = config.model
+    try:
+        module = DJGNN(
+            num_features(graph),
+            c.hidden_channels,
+            graph.num_classes,
+            graph.num_nodes,
+            c.num_jumps,
+            config=c,
+        )
+    except ValueError as error:
+        raise InputError(f"{graph.name}: {error}") from error
+    operators = graph_operators(graph.adjacency, **c.treatment(), device=device)
+    return module.to(device), (features(graph, device), operators)
+
+
+def seeded(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """A generator of one device, from a seed."""
+    return torch.Generator(device).manual_seed(seed)
+
+
+def initialize(module: nn.Module, seed: int) -> None:
+    """Draw the weights on the CPU, so that a seed means the same on every device."""
+    device = next(module.parameters()).device
+    module.cpu()
+    module.reset_parameters(seeded(seed))  # type: ignore[operator]
+    module.to(device)

@@ -1,0 +1,68 @@
+"""What every result carries with it: versions, machine, memory."""
+
+from __future__ import annotations
+
+import platform
+import re
+import sys
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+
+_PACKAGES = ("djgnn", "torch", "torch_geometric", "numpy", "scipy", "scikit-learn")
+
+
+def versions() -> dict[str, str]:
+    """Versions of this package, of what it computes with, and of Python."""
+    found = {
+        "python": platform.python_version(),
+        "platform": f"{sys.platform}-{platform.machine()}",
+    }
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            from djgnn import __version__
+
+            found[name] = __version__ if name == "djgnn" else "not installed"
+    return found
+
+
+class PeakMemory:
+    """Peak memory in MiB since construction: of the GPU if one is used, else of this process.
+
+    On Linux the process's high-water mark is reset first, so that what was loaded before does not
+    count; elsewhere the mark of the whole process is all there is.
+    """
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.device = device
+        if device == "cuda":
+            import torch
+
+            torch.cuda.reset_peak_memory_stats()
+            return
+        with suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")
+        self.before = _status("VmRSS")
+
+    def mib(self) -> float:
+        """Peak since construction, above what was in use then."""
+        if self.device == "cuda":
+            import torch
+
+            return float(torch.cuda.max_memory_allocated()) / 2**20
+        return max(0.0, _status("VmHWM") - self.before)
+
+
+def _status(key: str) -> float:
+    """A line of /proc/self/status in MiB; `resource` where there is no such file."""
+    try:
+        found = re.search(rf"^{key}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.M)
+    except OSError:
+        found = None
+    if found:
+        return int(found[1]) / 1024
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
