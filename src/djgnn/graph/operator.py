@@ -122,9 +122,10 @@ def csr_product(matrix: Tensor, dense: Tensor, out: Tensor | None = None) -> Ten
 
 
 def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """A CSR tensor, unchecked, without torch's warning that its CSR support is in beta."""
+    """A CSR tensor, unchecked, without torch's warnings: CSR is in beta, checks are off."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly")
         return torch.sparse_csr_tensor(indptr, indices, values, shape, check_invariants=False)
 
 

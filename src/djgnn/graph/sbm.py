@@ -91,49 +91,51 @@ def stochastic_block_model(
 
 
 def heterophilic_sbm(
-    num_nodes: int = 720,
+    num_nodes: int = 640,
     *,
-    num_classes: int = 3,
-    communities_per_class: int = 12,
-    within: float = 0.01,
-    between: float = 0.5,
-    background: float = 0.001,
-    num_features: int = 4,
-    signal: float = 0.5,
-    directed: bool = True,
+    num_classes: int = 4,
+    communities_per_class: int = 4,
+    num_hubs: int = 7,
+    hub_size: int = 2,
+    hubs_per_community: int = 3,
+    link: float = 0.95,
+    background: float = 0.002,
+    num_features: int = 6,
+    signal: float = 1.0,
     random_state: int = 0,
 ) -> Graph:
-    r"""Draw a graph whose edges lead to other classes, yet tell the class.
+    r"""Draw a graph whose neighbours disagree, while position in the graph tells the class.
 
-    Every class is the union of several communities. The communities stand in a ring in which
-    neighbours are of different classes, and a node's edges lead mostly to the next community of
-    the ring. Where the edges of a node lead tells its community and hence its class, but the class
-    *of its neighbours* does not, and communities are small and features few, so that an average of
-    neighbours' features is no fingerprint of a community either. As in the paper's Appendix B,
-    labels break the structure; features are weak.
+    Every class is the union of several communities. The members of a community point at the same
+    few hubs, and hubs are shared by communities of all classes: the class of a neighbour says
+    nothing, and whoever averages over neighbours, or over the neighbours of neighbours, mixes the
+    classes. But nodes of one community have nearly the same row of A, some of them exactly: in
+    the similarity of rows, where jumps look, same-label nodes are close. As in the paper's
+    Appendix B, labels break the structure. Features carry the class weakly.
 
     Args:
-        num_nodes: Number of nodes, divided evenly.
-        num_classes: Number of classes, at least 2 (at least 3 to keep neighbours uninformative).
+        num_nodes: Number of nodes beside the hubs, divided evenly.
+        num_classes: Number of classes, at least 2.
         communities_per_class: Number of communities of each class.
-        within: Probability of an edge inside a community.
-        between: Probability of an edge to the next community.
-        background: Probability of an edge to any other community.
+        num_hubs: Number of groups of hubs; their classes are drawn at random.
+        hub_size: Hubs in a group.
+        hubs_per_community: Groups of hubs that a community points at.
+        link: Probability of an edge from a member to a hub of its community.
+        background: Probability of any other edge.
         num_features: Number of features, 0 = none.
         signal: Strength of the class in the features.
-        directed: Edges lead to the next community only; else to the one before as well.
         random_state: Seed.
 
     Returns:
-        A shuffled graph; node names are ``class.community/number``.
+        A shuffled, directed graph; node names are ``class.community/number`` and ``hubH/number``.
 
     Raises:
-        InputError: If there are too few nodes, classes or communities.
+        InputError: If there are too few nodes, classes, communities or hubs.
 
     Example:
-        >>> g = heterophilic_sbm(120)
+        >>> g = heterophilic_sbm(160)
         >>> same = g.y[g.edge_index[0]] == g.y[g.edge_index[1]]
-        >>> bool(same.mean() < 0.2)
+        >>> bool(0.1 < same.mean() < 0.4)
         True
     """
     total = num_classes * communities_per_class
@@ -142,58 +144,33 @@ def heterophilic_sbm(
             "heterophilic_sbm: needs two classes, one community per class and one node per "
             f"community (got {num_classes}, {communities_per_class}, {num_nodes} nodes)"
         )
-    ring = _ring(num_classes, communities_per_class, np.random.default_rng([random_state, 1]))
-    matrix = np.full((total, total), float(background))
-    places = np.arange(total)
-    matrix[places, (places + 1) % total] = between
-    if not directed:
-        matrix[(places + 1) % total, places] = between
-    matrix[places, places] = within
-    seen = [int((ring[:i] == c).sum()) for i, c in enumerate(ring)]
+    if hub_size < 1 or not 1 <= hubs_per_community <= num_hubs:
+        raise InputError(
+            "heterophilic_sbm: a community points at 1 to num_hubs groups of one hub or more "
+            f"(got {hubs_per_community} of {num_hubs} groups of {hub_size})"
+        )
+    rng = np.random.default_rng([random_state, 1])
+    matrix = np.full((total + num_hubs, total + num_hubs), float(background))
+    for community in range(total):
+        chosen = rng.choice(num_hubs, hubs_per_community, replace=False)
+        matrix[community, total + chosen] = link
+    classes = np.arange(total) % num_classes
     sizes = np.full(total, num_nodes // total)
     sizes[: num_nodes % total] += 1
     return stochastic_block_model(
-        sizes.tolist(),
+        [*sizes.tolist(), *[hub_size] * num_hubs],
         matrix,
-        labels=ring.tolist(),
+        labels=[*classes.tolist(), *rng.integers(0, num_classes, num_hubs).tolist()],
         num_features=num_features,
         signal=signal,
-        directed=directed,
+        directed=True,
         shuffle=True,
-        block_names=[f"{c}.{k}" for c, k in zip(ring, seen, strict=True)],
+        block_names=[
+            *(f"{c}.{k // num_classes}" for k, c in enumerate(classes)),
+            *(f"hub{h}" for h in range(num_hubs)),
+        ],
         random_state=random_state,
     )
-
-
-def _ring(num_classes: int, per_class: int, rng: Generator, trials: int = 64) -> NDArray[np.int64]:
-    """Classes around a ring, neighbours different, the next two telling as little as possible."""
-    best, lowest = np.tile(np.arange(num_classes), per_class), np.inf
-    for _ in range(trials):
-        ring = _one_ring(num_classes, per_class, rng)
-        if ring is None:
-            continue
-        context = np.roll(ring, -1) * num_classes + np.roll(ring, -2)
-        counts = np.zeros((num_classes**2, num_classes))
-        np.add.at(counts, (context, ring), 1)
-        guessed = counts.max(axis=1).sum()
-        if guessed < lowest:
-            best, lowest = ring, guessed
-    return best
-
-
-def _one_ring(num_classes: int, per_class: int, rng: Generator) -> NDArray[np.int64] | None:
-    """A random ring without equal neighbours, ``None`` where the draw ran into a dead end."""
-    left = np.full(num_classes, per_class)
-    ring: list[int] = []
-    for _ in range(num_classes * per_class):
-        weight = left.astype(float) ** 2
-        if ring:
-            weight[ring[-1]] = 0
-        if weight.sum() == 0:
-            return None
-        ring.append(int(rng.choice(num_classes, p=weight / weight.sum())))
-        left[ring[-1]] -= 1
-    return None if ring[0] == ring[-1] else np.array(ring)
 
 
 def _draw_edges(

@@ -15,6 +15,8 @@ from torch import Tensor
 Engine = Callable[[Tensor, int], Tensor]
 
 KDTREE_MAX_DIMENSION = 8
+# Below this many queries starting threads costs more than it saves.
+THREADED_QUERIES = 2000
 # Distances held at a time: 32 MiB on a CPU; a GPU wants more work per launch, 512 MiB.
 BLOCK_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 26}
 
@@ -38,7 +40,8 @@ def kdtree(points: Tensor, q: int) -> Tensor:
     values = points.detach().double().cpu().numpy()
     # Sliding-midpoint splits without bounding boxes build faster and cope with repeated points.
     tree = cKDTree(values, balanced_tree=False, compact_nodes=False)
-    _, index = tree.query(values, k=q, workers=torch.get_num_threads())
+    threads = torch.get_num_threads() if len(values) >= THREADED_QUERIES else 1
+    _, index = tree.query(values, k=q, workers=threads)
     return torch.from_numpy(index.reshape(len(values), q)).to(points.device)
 
 

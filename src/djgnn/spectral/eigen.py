@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from djgnn.errors import DisconnectedWarning, InputError, NotConvergedWarning
+from djgnn.errors import DisconnectedWarning, InputError
+from djgnn.spectral.eigensolvers import EigenMethod, EigenPairs, oriented, smallest_of_symmetric
 from djgnn.spectral.laplacians import (
     LaplacianKind,
     degrees,
@@ -23,26 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from djgnn.spectral.laplacians import Adjacency
-
-DENSE_BELOW = 1500
-SHIFT_INVERT_BELOW = 30_000
-FACTORISE_UP_TO_ROW = 20
-LANCZOS_RESTARTS = 60
-
-EigenMethod = Literal["auto", "dense", "lanczos", "shift_invert"]
-
-
-@dataclass(frozen=True, eq=False)
-class EigenPairs:
-    """Eigenvalues in increasing order, and their eigenvectors in the columns.
-
-    Attributes:
-        values: ``[k]``.
-        vectors: ``[n, k]``, each column of unit Euclidean length; its largest entry is positive.
-    """
-
-    values: NDArray[np.float64]
-    vectors: NDArray[np.float64]
 
 
 def smallest_eigenpairs(
@@ -65,10 +43,10 @@ def smallest_eigenpairs(
         num: How many pairs.
         laplacian: Which Laplacian.
         random_state: Seed of the starting vector of the iterative methods.
-        method: ``dense`` is the plain oracle; ``lanczos`` needs matrix products only;
-            ``shift_invert`` factorises the matrix and finds tiny eigenvalues fast; ``auto`` takes
-            the dense one for small graphs, else Lanczos, and where that stalls (long, thin graphs)
-            shift-invert.
+        method: ``dense`` is the plain oracle; ``lanczos`` needs matrix products only; ``lobpcg``
+            divides by the diagonal, for very uneven degrees; ``shift_invert`` factorises the
+            matrix and finds tiny eigenvalues fast; ``auto`` takes the dense one for small graphs,
+            else LOBPCG or Lanczos, and where that stalls (long, thin graphs) shift-invert.
 
     Shapes:
         values ``[num]``, vectors ``[n, num]``.
@@ -96,126 +74,7 @@ def smallest_eigenpairs(
         return pairs
     root = np.sqrt(degrees(matrix))
     vectors = pairs.vectors / np.where(root > 0, root, 1.0)[:, None]
-    return _oriented(pairs.values, vectors / np.linalg.norm(vectors, axis=0))
-
-
-def smallest_of_symmetric(
-    matrix: sp.csr_array,
-    num: int,
-    *,
-    random_state: int = 0,
-    method: EigenMethod = "auto",
-    start: NDArray[np.float64] | None = None,
-) -> EigenPairs:
-    """The `num` algebraically smallest eigenpairs of any sparse symmetric matrix.
-
-    Args:
-        matrix: Symmetric.
-        num: How many.
-        random_state: Seed of the starting vector, unless `start` is given.
-        method: As in :func:`smallest_eigenpairs`.
-        start: Starting vector ``[n]`` of the iteration, for a sequence of similar problems.
-
-    Returns:
-        The pairs, ascending.
-
-    Example:
-        >>> smallest_of_symmetric(sp.csr_array(np.diag([3.0, 1.0, 2.0])), 2).values.tolist()
-        [1.0, 2.0]
-    """
-    n = matrix.shape[0]
-    if method not in ("auto", "dense", "lanczos", "shift_invert"):
-        raise InputError(f"method: choose auto, dense, lanczos or shift_invert (got {method!r})")
-    if method == "dense" or (n < DENSE_BELOW and method == "auto") or num >= n - 1:
-        values, vectors = np.linalg.eigh(matrix.toarray())
-        return _oriented(values[:num], vectors[:, :num])
-    if start is None:
-        start = np.random.default_rng(random_state).standard_normal(n)
-    if method == "shift_invert":
-        return _shift_invert(matrix, num, start)
-    # Beyond some twenty entries a row the factors of a graph without geometry are nearly dense.
-    cheap = n < SHIFT_INVERT_BELOW and matrix.nnz <= FACTORISE_UP_TO_ROW * n
-    return _lanczos(matrix, num, start, may_factorise=method == "auto" and cheap)
-
-
-def _lanczos(
-    matrix: sp.csr_array, num: int, start: NDArray[np.float64], *, may_factorise: bool
-) -> EigenPairs:
-    """Implicitly restarted Lanczos at the lower end; falls back, or says that it did not settle."""
-    n = matrix.shape[0]
-    width = min(n - 1, max(2 * num + 20, 60))
-    restarts = LANCZOS_RESTARTS if may_factorise else 20 * LANCZOS_RESTARTS
-    try:
-        values, vectors = eigsh(
-            matrix, k=num, which="SA", v0=start, ncv=width, maxiter=restarts, tol=1e-10
-        )
-        values, vectors = _with_missed(matrix, values, vectors, start, restarts)
-    except ArpackNoConvergence as stalled:
-        if may_factorise:
-            return _shift_invert(matrix, num, start)
-        found = stalled.eigenvalues.size
-        warnings.warn(
-            f"eigenpairs: Lanczos settled {found} of {num} pairs in {restarts} restarts on {n} "
-            "nodes; the rest come from a looser run, use method='shift_invert' if memory allows",
-            NotConvergedWarning,
-            stacklevel=2,
-        )
-        values, vectors = eigsh(matrix, k=num, which="SA", v0=start, ncv=width, tol=1e-3)
-    return _oriented(values, vectors)
-
-
-def _with_missed(
-    matrix: sp.csr_array,
-    values: NDArray[np.float64],
-    vectors: NDArray[np.float64],
-    start: NDArray[np.float64],
-    restarts: int,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Look below what Lanczos found: it can miss one of two nearly equal eigenvalues.
-
-    What was found is shifted out of the way; as long as the smallest of what is left lies below
-    the largest found, it takes that one's place.
-    """
-    n, width = matrix.shape[0], min(matrix.shape[0] - 1, 60)
-    above = 2.0 * float(abs(matrix).sum(axis=1).max())
-    for _ in range(values.size):
-        found = vectors
-
-        def shifted(x: NDArray[np.float64], found: NDArray[np.float64] = found) -> object:
-            return matrix @ x + above * (found @ (found.T @ x))
-
-        operator = LinearOperator((n, n), matvec=shifted, dtype=np.float64)
-        fresh = start - found @ (found.T @ start)
-        worst = int(values.argmax())
-        slack = 1e-8 * above
-        loose = eigsh(operator, k=1, which="SA", v0=fresh, ncv=width, maxiter=restarts, tol=1e-2)
-        if loose[0][0] >= values[worst] - slack:
-            break
-        tight = eigsh(
-            operator, k=1, which="SA", v0=loose[1][:, 0], ncv=width, maxiter=restarts, tol=1e-10
-        )
-        values, vectors = values.copy(), vectors.copy()
-        values[worst], vectors[:, worst] = tight[0][0], tight[1][:, 0]
-    return values, vectors
-
-
-def _shift_invert(matrix: sp.csr_array, num: int, start: NDArray[np.float64]) -> EigenPairs:
-    """Lanczos on (M - s I)^-1 with s just below the spectrum (Gershgorin)."""
-    diagonal = matrix.diagonal()
-    radius = np.asarray(abs(matrix).sum(axis=1)).ravel() - abs(diagonal)
-    floor = float((diagonal - radius).min())
-    shift = min(floor, 0.0) - 1e-3 * max(1.0, float(abs(diagonal).mean()))
-    values, vectors = eigsh(sp.csc_array(matrix), k=num, sigma=shift, which="LM", v0=start)
-    return _oriented(values, vectors)
-
-
-def _oriented(values: NDArray[np.float64], vectors: NDArray[np.float64]) -> EigenPairs:
-    """Ascending order, and a sign that does not depend on the solver."""
-    order = np.argsort(values, kind="stable")
-    vectors = vectors[:, order]
-    peak = np.abs(vectors).argmax(axis=0)
-    sign = np.sign(vectors[peak, np.arange(vectors.shape[1])])
-    return EigenPairs(values[order], vectors * np.where(sign == 0, 1.0, sign))
+    return oriented(pairs.values, vectors / np.linalg.norm(vectors, axis=0))
 
 
 def fiedler_pair(

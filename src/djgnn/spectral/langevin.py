@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from scipy.linalg import eigh_tridiagonal
 
 from djgnn.errors import InputError
-from djgnn.spectral.eigen import smallest_of_symmetric
+from djgnn.spectral.eigensolvers import smallest_of_symmetric
 
 if TYPE_CHECKING:
     from collections.abc import Callable

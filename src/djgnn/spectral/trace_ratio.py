@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from djgnn.errors import InputError, NotConvergedWarning
-from djgnn.spectral.eigen import smallest_eigenpairs, smallest_of_symmetric
+from djgnn.spectral.eigen import smallest_eigenpairs
+from djgnn.spectral.eigensolvers import smallest_of_symmetric
 from djgnn.spectral.energy import check_rows
 from djgnn.spectral.laplacians import degrees, laplacian_matrix, require_undirected
 
@@ -159,29 +160,21 @@ def minimize_trace_ratio(
         raise InputError("trace ratio: the graph has no edge (got 0 edges)")
     if not 1 <= p <= degree.size:
         raise InputError(f"p: must be between 1 and the number of nodes, {degree.size} (got {p})")
-    if start is None:
-        vectors = smallest_eigenpairs(
-            matrix, p, laplacian="combinatorial", random_state=random_state
-        ).vectors
-    else:
-        vectors = orthonormal_basis(check_rows(start, degree.size, where="start"))
-        if vectors.shape[1] != p:
-            raise InputError(f"start: must have p = {p} columns (got {vectors.shape[1]})")
+    vectors = _start(matrix, p, start, random_state)
     history = [_ratio(delta, degree, vectors)]
-    converged = False
+    converged = history[0] <= tol
     for _ in range(max_iterations):
-        # 0/0 happens when all columns sit on isolated nodes; 1 is above the minimum.
-        rho = history[-1] if np.isfinite(history[-1]) else 1.0
-        shifted = sp.csr_array(delta - rho * sp.diags_array(degree))
-        guess = vectors.sum(axis=1)
-        found = smallest_of_symmetric(shifted, p, start=guess if guess.any() else None)
-        ratio = _ratio(delta, degree, found.vectors)
-        converged = bool(rho - ratio <= tol)
-        if ratio <= rho:
-            vectors = found.vectors
-            history.append(ratio)
         if converged:
             break
+        shifted = sp.csr_array(delta - history[-1] * sp.diags_array(degree))
+        guess = vectors.sum(axis=1)
+        found = smallest_of_symmetric(shifted, p, start=guess if guess.any() else None).vectors
+        ratio = _ratio(delta, degree, found)
+        # At the minimum rounding can lift the ratio by an ulp; then the old columns stay.
+        converged = not ratio < history[-1] - tol or ratio <= tol
+        if ratio <= history[-1]:
+            vectors = found
+            history.append(ratio)
     if not converged:
         warnings.warn(
             f"trace ratio: still falling after {max_iterations} updates; raise max_iterations",
@@ -189,6 +182,23 @@ def minimize_trace_ratio(
             stacklevel=2,
         )
     return TraceRatioSolution(float(history[-1]), vectors, np.array(history), converged)
+
+
+def _start(
+    matrix: sp.csr_array, p: int, start: ArrayLike | None, random_state: int
+) -> NDArray[np.float64]:
+    """Orthonormal columns with a defined ratio: not all of them on isolated nodes."""
+    if start is None:
+        vectors = smallest_eigenpairs(
+            matrix, p, laplacian="combinatorial", random_state=random_state
+        ).vectors
+    else:
+        vectors = orthonormal_basis(check_rows(start, matrix.shape[0], where="start"))
+        if vectors.shape[1] != p:
+            raise InputError(f"start: must have p = {p} columns (got {vectors.shape[1]})")
+    if np.isnan(_ratio(laplacian_matrix(matrix), degrees(matrix), vectors)):
+        vectors = smallest_of_symmetric(-matrix, p, random_state=random_state).vectors
+    return vectors
 
 
 def trace_ratio_bounds(graph: Adjacency, p: int, *, random_state: int = 0) -> TraceRatioBounds:

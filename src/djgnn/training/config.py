@@ -24,7 +24,8 @@ class TrainConfig:
         lr: Learning rate of Adam.
         weight_decay: Decay of every weight but the structure branch's.
         structure_weight_decay: Decay of the structure branch; ``None`` means `weight_decay`.
-        structure_gate: Train with and without the structure branch; keep what validates better.
+        structure_gate: Train with and without the structure branch; keep it only if it raises the
+            validation score by more than one standard error.
         patience: Stop after this many epochs without a better validation score; ``None``: never.
         pump_weight: Factor lambda of trace ratio plus orthogonality in the loss.
         decoupled: The paper's mode for large graphs: train the pump alone, then fix the filters.

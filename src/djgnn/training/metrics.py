@@ -28,7 +28,7 @@ def score(decisions: NDArray[np.generic], y: NDArray[np.int64], metric: str) -> 
 
     Example:
         >>> score(np.array([1, 0, 1]), np.array([1, 1, 1]), "accuracy")
-        66.66666666666667
+        66.66666666666666
     """
     if y.size == 0:
         return float("nan")

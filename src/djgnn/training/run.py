@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,9 @@ def train(
 ) -> tuple[Fitted, SplitResult]:
     """Train one model on one split from fresh weights, then score the test nodes.
 
-    With ``config.structure_gate`` a DJ-GNN is trained with and without its structure branch, and
-    the one with the better validation score is kept (ties: the one without).
+    With ``config.structure_gate`` a DJ-GNN is trained with and without its structure branch. The
+    branch has n x hidden weights of its own and is kept only if it raises the validation score by
+    more than one standard error of that score.
 
     Raises:
         InputError: If the split has nothing to learn from or to select on.
@@ -44,10 +46,22 @@ def train(
         other = module.without_structure()
         plain = _fit_fresh(other, inputs, targets, config, seed, progress)
         spent = fitted.seconds + plain.seconds
-        chosen = fitted if fitted.merit > plain.merit else plain
+        needed = plain.validation + standard_error(plain.validation, targets.val_y.numel())
+        chosen = fitted if fitted.validation > needed else plain
         fitted = dataclasses.replace(chosen, seconds=spent)
     labels = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y[parts.test]
     return fitted, judge(fitted, labels, graph.metric, split)
+
+
+def standard_error(percent: float, count: int) -> float:
+    """Standard error of a share of `count` nodes, both in percent.
+
+    Example:
+        >>> standard_error(50.0, 100)
+        5.0
+    """
+    share = min(max(percent / 100, 0.0), 1.0)
+    return 100 * math.sqrt(share * (1 - share) / max(count, 1))
 
 
 def _fit_fresh(

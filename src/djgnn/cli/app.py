@@ -1,0 +1,174 @@
+"""The commands. Heavy imports happen inside them, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from djgnn import __version__
+
+app = typer.Typer(
+    help="Node classification when neighbours disagree: Diffusion-Jump GNNs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+bench = typer.Typer(help="Benchmarks under an honest protocol.", no_args_is_help=True)
+app.add_typer(bench, name="bench")
+
+Data = Annotated[Path | None, typer.Option(help="Folder with <name>.npz files, looked in first.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Seed = Annotated[int, typer.Option(help="Seed of splits, weights and dropout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but results and errors.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Preset = Annotated[str, typer.Option(help="default, author (published code) or paper (its text).")]
+Config = Annotated[Path | None, typer.Option(help="YAML configuration; replaces the preset.")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Change one option, KEY=VALUE; may be repeated."),
+]
+
+
+def _version(value: bool) -> None:
+    if value:
+        print(f"djgnn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Node classification when neighbours disagree: Diffusion-Jump GNNs."""
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the run.")] = Path("demo-run"),
+    seed: Seed = 0,
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:
+    """The whole story on a generated graph: measures, DJ-GNN against MLP and GCN, predictions."""
+    from djgnn.cli.demo import run_demo
+
+    run_demo(out, seed=seed, device=device, quiet=quiet)
+
+
+@app.command()
+def fit(
+    out: Annotated[Path, typer.Option(help="Folder for the run; must not exist yet.")],
+    dataset: Annotated[str | None, typer.Option(help="A benchmark set by name.")] = None,
+    split: Annotated[int, typer.Option(help="Which stored split.")] = 0,
+    edges: Annotated[Path | None, typer.Option(help="Edge table (CSV, TSV, Parquet).")] = None,
+    nodes: Annotated[Path | None, typer.Option(help="Node table (CSV, TSV, Parquet).")] = None,
+    label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None,
+    symmetric: Annotated[
+        bool, typer.Option("--symmetric", help="Add the reverse of every edge.")
+    ] = False,
+    data: Data = None,
+    preset: Preset = "default",
+    config: Config = None,
+    change: Changes = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a run that is there already.")
+    ] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train on a graph of your own or on a benchmark set; write model, predictions and card."""
+    from djgnn.cli.fit import load_graph, run_fit
+    from djgnn.cli.options import configuration
+    from djgnn.training.folder import check_free
+
+    check_free(out, overwrite)
+    graph = load_graph(dataset, edges, nodes, label, symmetric, data, seed)
+    recipe = configuration(preset, dataset, config, change)
+    card = run_fit(
+        graph,
+        recipe,
+        out,
+        split=split,
+        seed=seed,
+        device=device,
+        overwrite=overwrite,
+        quiet=quiet or as_json,
+    )
+    if as_json:
+        print(json.dumps(card, ensure_ascii=False))
+
+
+@app.command()
+def predict(
+    run: Annotated[Path, typer.Argument(help="A folder written by `djgnn fit`.")],
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The stored predictions of a run, as CSV."""
+    from djgnn.graph.files import atomic_write
+    from djgnn.training.folder import read_predictions
+
+    text = read_predictions(run)
+    if as_json:
+        import csv
+        import io
+
+        text = json.dumps(list(csv.DictReader(io.StringIO(text))), ensure_ascii=False) + "\n"
+    if out is None:
+        sys.stdout.write(text)
+        return
+    with atomic_write(out) as file:
+        file.write(text.encode("utf-8"))
+
+
+@app.command()
+def datasets(data: Data = None, as_json: AsJson = False) -> None:
+    """What data sets are known, and which are here."""
+    from djgnn.cli.datasets import list_datasets
+
+    list_datasets(data, as_json)
+
+
+@bench.command("run")
+def bench_run(
+    model: Annotated[str, typer.Option(help="djgnn, mlp or gcn.")],
+    dataset: Annotated[str, typer.Option(help="A benchmark set by name.")],
+    splits: Annotated[str, typer.Option(help="Such as 0-9, or 0,2,5; all by default.")] = "",
+    protocol: Annotated[
+        str, typer.Option(help="validation, or oracle (the largest test score; never honest).")
+    ] = "validation",
+    preset: Preset = "default",
+    config: Config = None,
+    change: Changes = None,
+    data: Data = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """One cell of a table: a model on a data set, over its splits."""
+    from djgnn.cli.bench import run_bench
+
+    result: dict[str, Any] = run_bench(
+        model=model,
+        dataset=dataset,
+        splits=splits,
+        protocol=protocol,
+        preset=preset,
+        config=config,
+        change=change,
+        data=data,
+        seed=seed,
+        device=device,
+        quiet=quiet or as_json,
+    )
+    if as_json:
+        print(json.dumps(result))

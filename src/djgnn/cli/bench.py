@@ -1,0 +1,89 @@
+"""`djgnn bench run`: one cell, printed for people or as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from djgnn.baselines import BASELINES
+from djgnn.bench import CellResult, run_cell
+from djgnn.cli.options import baseline_configuration, configuration, parse_splits
+from djgnn.cli.progress import epochs
+from djgnn.errors import InputError
+from djgnn.graph import Graph
+from djgnn.training.inputs import choose_device
+from djgnn.training.selection import PROTOCOLS
+
+
+def run_bench(
+    *,
+    model: str,
+    dataset: str,
+    splits: str,
+    protocol: str,
+    preset: str,
+    config: Path | None,
+    change: list[str] | None,
+    data: Path | None,
+    seed: int,
+    device: str,
+    quiet: bool,
+) -> dict[str, Any]:
+    """Run one cell and return what `--json` prints.
+
+    Raises:
+        InputError: For an unknown model, protocol, data set or split.
+    """
+    if model not in ("djgnn", *BASELINES):
+        raise InputError(f"--model: must be one of djgnn, {', '.join(BASELINES)} (got '{model}')")
+    if protocol not in PROTOCOLS:
+        raise InputError(f"--protocol: must be one of {', '.join(PROTOCOLS)} (got '{protocol}')")
+    graph = Graph.load(dataset, data=data)
+    if not graph.num_splits:
+        raise InputError(f"{graph.name}: has no splits to run over; add masks to its file")
+    chosen = parse_splits(splits, graph.num_splits, graph.name)
+    recipe = (
+        configuration(preset, graph.name, config, change)
+        if model == "djgnn"
+        else baseline_configuration(change)
+    )
+    with epochs(quiet) as display:
+        cell = run_cell(
+            model,
+            graph,
+            recipe,
+            chosen,
+            protocol=protocol,
+            seed=seed,
+            device=choose_device(device),
+            progress=lambda split: display.follow(f"split {split}"),
+        )
+    if not quiet:
+        print_cell(cell, graph)
+    return cell.to_dict()
+
+
+def print_cell(cell: CellResult, graph: Graph) -> None:
+    """A table of the splits, the honest figure first, the oracle's labelled as such."""
+    table = Table(title=f"{cell.model} ({cell.preset}) on {escape(cell.dataset)}, {cell.metric} %")
+    for column in ("split", "epoch", "validation", "test", "oracle test", "seconds"):
+        table.add_column(column, justify="right")
+    for s in cell.splits:
+        figures = (f"{v:.2f}" for v in (s.validation, s.test, s.oracle_test))
+        table.add_row(str(s.split), str(s.epoch), *figures, f"{s.seconds:.1f}")
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(f"validation-selected test: {cell.mean('test'):.2f} +- {cell.std('test'):.2f}")
+    if cell.protocol == "oracle":
+        console.print(
+            f"oracle (largest test score of all epochs, not comparable with honest figures): "
+            f"{cell.mean('oracle_test'):.2f} +- {cell.std('oracle_test'):.2f}"
+        )
+    for remark in graph.card.get("oddities", ()):
+        console.print(f"[dim]note: {escape(remark)}[/dim]")
+    if graph.card.get("counterpart"):
+        console.print(f"[dim]read beside: {escape(str(graph.card['counterpart']))}[/dim]")

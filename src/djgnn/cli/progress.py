@@ -1,0 +1,56 @@
+"""A progress bar over epochs: on a terminal only, on standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from djgnn.training.loop import EpochRecord
+    from djgnn.training.loop import Progress as Callback
+
+
+class Epochs:
+    """Makes a callback for each training run; silent where nobody watches."""
+
+    def __init__(self, bar: Progress | None) -> None:
+        self._bar = bar
+
+    def follow(self, title: str) -> Callback | None:
+        """A callback for one run, called after every epoch."""
+        bar = self._bar
+        if bar is None:
+            return None
+        task = bar.add_task(title, total=None, score="")
+
+        def report(total: int, record: EpochRecord) -> None:
+            bar.update(
+                task,
+                total=total,
+                completed=record.epoch + 1,
+                score=f"validation {record.validation:.1f}",
+            )
+
+        return report
+
+
+@contextmanager
+def epochs(quiet: bool = False) -> Iterator[Epochs]:
+    """A progress display, off if `quiet` or if standard error is no terminal."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield Epochs(None)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TextColumn("{task.fields[score]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        yield Epochs(bar)

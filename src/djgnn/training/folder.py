@@ -1,0 +1,184 @@
+"""The run folder: everything a finished run leaves behind, written at once or not at all."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from djgnn.errors import InputError
+from djgnn.graph import Graph
+from djgnn.training.config import RunConfig
+from djgnn.training.loop import EpochRecord, Fitted
+from djgnn.training.provenance import versions
+from djgnn.training.run import probabilities
+from djgnn.training.selection import SplitResult
+
+FORMAT = "djgnn-run-1"
+RESULT, PREDICTIONS = "result.json", "predictions.csv"
+
+
+@contextmanager
+def new_folder(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
+    """A folder that appears under its name only once everything is in it.
+
+    Args:
+        path: Where the run will be.
+        overwrite: Replace a run that is there already; anything else is never replaced.
+
+    Raises:
+        InputError: If something is there that may not be replaced, or cannot be written.
+    """
+    target = Path(path).expanduser().absolute()
+    check_free(target, overwrite)
+    staging = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staging.mkdir()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+    try:
+        yield staging
+        if target.exists():
+            old = target.with_name(f".{target.name}.{secrets.token_hex(4)}.old")
+            os.replace(target, old)
+            os.replace(staging, target)
+            shutil.rmtree(old)
+        else:
+            os.replace(staging, target)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+
+
+def check_free(path: str | Path, overwrite: bool = False) -> None:
+    """Refuse a place where a run may not be written, before any work is done.
+
+    Raises:
+        InputError: If it is taken.
+    """
+    target = Path(path).expanduser()
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    if overwrite and (target / RESULT).is_file():
+        return
+    remedy = "name another folder" + (
+        ", or pass --overwrite to replace it" if not overwrite else ""
+    )
+    raise InputError(f"{path}: exists already; {remedy}")
+
+
+def write_run(
+    folder: Path, graph: Graph, config: RunConfig, fitted: Fitted, result: SplitResult, seed: int
+) -> dict[str, Any]:
+    """Write a finished run into a folder (see :func:`new_folder`) and return its card."""
+    from safetensors.torch import save_file
+
+    chosen = dataclasses.replace(config, model=getattr(fitted.module, "config", config.model))
+    card: dict[str, Any] = {
+        "format": FORMAT,
+        "data": {
+            "name": graph.name,
+            "sha256": graph.content_hash,
+            "num_nodes": graph.num_nodes,
+            "num_edges": graph.num_edges,
+            "num_features": graph.num_features,
+            "classes": list(graph.classes()),
+        },
+        "metric": graph.metric,
+        "protocol": "validation",
+        "seed": seed,
+        "result": result.to_dict(),
+        "alpha": branch_weights(fitted),
+        "versions": versions(),
+    }
+    (folder / "config.yaml").write_text(chosen.to_yaml(), "utf-8")
+    (folder / RESULT).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    _write_history(folder / "history.csv", fitted.history)
+    _write_predictions(folder / PREDICTIONS, graph, fitted, result.split)
+    state = {key: value.contiguous() for key, value in fitted.module.state_dict().items()}
+    save_file(state, folder / "weights.safetensors", metadata={"format": FORMAT})
+    return card
+
+
+def branch_weights(fitted: Fitted) -> dict[str, float]:
+    """The learned mixing weight of every branch, by name; empty for a model without a mixture."""
+    module: Any = fitted.module
+    if not hasattr(module, "mixture"):
+        return {}
+    alpha = module.mixture.alpha.detach().cpu().tolist()
+    return dict(zip(module.branch_names, alpha, strict=True))
+
+
+def read_card(folder: str | Path) -> dict[str, Any]:
+    """The card of a run folder.
+
+    Raises:
+        InputError: If it is not a complete run folder.
+    """
+    path = Path(folder).expanduser() / RESULT
+    try:
+        card = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(
+            f"{folder}: not a run folder, {RESULT} cannot be read ({reason}); "
+            "give a folder written by `djgnn fit --out`"
+        ) from error
+    except ValueError as error:
+        raise InputError(f"{path}: damaged, not JSON ({error}); run `djgnn fit` again") from error
+    if not isinstance(card, dict) or card.get("format") != FORMAT:
+        raise InputError(f"{path}: not the card of a run of this version (wants {FORMAT!r})")
+    return card
+
+
+def read_predictions(folder: str | Path) -> str:
+    """The stored predictions of a run, as CSV text.
+
+    Raises:
+        InputError: If it is not a complete run folder.
+    """
+    read_card(folder)
+    path = Path(folder).expanduser() / PREDICTIONS
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({error}); run `djgnn fit` again") from error
+
+
+def _write_history(path: Path, history: Sequence[EpochRecord]) -> None:
+    names = [f.name for f in dataclasses.fields(EpochRecord)]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(names)
+        writer.writerows([getattr(record, name) for name in names] for record in history)
+
+
+def _write_predictions(path: Path, graph: Graph, fitted: Fitted, split: int) -> None:
+    shares = probabilities(fitted)
+    order = np.argsort(shares, axis=1)
+    best = order[:, -1]
+    rows = np.arange(graph.num_nodes)
+    probability = shares[rows, best]
+    margin = probability - shares[rows, order[:, -2]]
+    classes, parts = np.array(graph.classes(), dtype=object), graph.split(split)
+    part = np.full(graph.num_nodes, "", dtype="<U10")
+    for name, mask in (("train", parts.train), ("validation", parts.val), ("test", parts.test)):
+        part[mask] = name
+    known = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
+    label = ["" if c < 0 else classes[c] for c in known]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["node", "prediction", "probability", "margin", "label", "part"])
+        for i, name in enumerate(graph.names()):
+            numbers = (f"{probability[i]:.6f}", f"{margin[i]:.6f}")
+            writer.writerow([name, classes[best[i]], *numbers, label[i], part[i]])

@@ -1,0 +1,100 @@
+"""Filters: supports, coefficients, aggregation, against the dense oracle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from djgnn.filters import (
+    SUPPORTS,
+    aggregate,
+    branch_ranks,
+    dense_aggregate,
+    dense_filters,
+    filter_table,
+)
+from djgnn.filters.aggregate import weighted_sum
+from djgnn.filters.table import safe_norm
+from djgnn.jumps import TwinClasses, rank_lists, single_classes
+
+
+def table_of(u: torch.Tensor, support: str, jumps: int, twins: TwinClasses | None = None):
+    branches = branch_ranks(support, jumps)
+    ranks = max(max(b, default=0) for b in branches)
+    hierarchy = rank_lists(u, twins or single_classes(len(u)), ranks)
+    return filter_table(u, hierarchy, branches, 0.7)
+
+
+def test_supports_are_those_of_the_table_in_the_docs() -> None:
+    assert branch_ranks("shell", 3) == ((), (1,), (2,), (3,))
+    assert branch_ranks("author", 5) == ((), (1,), (2,), (1, 3), (2, 4))
+    assert branch_ranks("paper", 4) == ((), (1,), (2,), (1, 3), (2, 4))
+    assert branch_ranks("cumulative", 3) == ((), (1,), (1, 2), (1, 2, 3))
+    with pytest.raises(ValueError, match=r"support must be one of .* \(got 'hop'\)"):
+        branch_ranks("hop", 3)
+    with pytest.raises(ValueError, match=r"at least 1 \(got 0\)"):
+        branch_ranks("shell", 0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(4, 20), st.integers(1, 4), st.integers(0, 10_000))
+@pytest.mark.parametrize("support", SUPPORTS)
+def test_aggregation_and_gradients_equal_the_dense_oracle(
+    support: str, n: int, jumps: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, n, size=n)  # some twins
+    points = rng.normal(size=(n, 3))[labels]
+    u = torch.from_numpy(points).requires_grad_()
+    twins = TwinClasses.from_labels(labels)
+    branches = len(branch_ranks(support, jumps))
+    h = torch.from_numpy(rng.normal(size=(n, 2 * branches))).requires_grad_()
+    weight = torch.from_numpy(rng.normal(size=(n, 2 * branches)))
+
+    sparse = aggregate(table_of(u, support, jumps, twins), h)
+    # Twins share a row of U: gradients are compared after summing over each class.
+    grads = torch.autograd.grad((sparse * weight).sum(), (u, h))
+    filters = torch.stack(dense_filters(u, support, jumps, 0.7))
+    dense = dense_aggregate(filters, h)
+    expected = torch.autograd.grad((dense * weight).sum(), (u, h))
+    torch.testing.assert_close(sparse, dense)
+    torch.testing.assert_close(grads[1], expected[1])
+    total = torch.zeros_like(u)
+    for ours, sign in ((grads[0], 1), (expected[0], -1)):
+        total = total.index_add(0, twins.class_of, sign * ours)
+    assert float(total.abs().max()) < 1e-9
+
+
+def test_coefficients_decay_with_distance_and_twins_weigh_one() -> None:
+    u = torch.tensor([[0.0], [0.0], [1.0]])
+    table = table_of(u, "cumulative", 3, TwinClasses.from_labels(np.array([0, 0, 1])))
+    assert table.index[0].tolist() == [0, 1, 2]
+    torch.testing.assert_close(table.weight[0], torch.tensor([1.0, 1.0, float(np.exp(-0.7))]))
+
+
+def test_branch_zero_is_the_node_itself() -> None:
+    u = torch.randn(6, 2)
+    h = torch.randn(6, 3 * 4)
+    out = aggregate(table_of(u, "shell", 2), h)
+    torch.testing.assert_close(out[:, :4], h[:, :4])
+
+
+def test_distance_zero_has_gradient_zero() -> None:
+    v = torch.zeros(2, 3, requires_grad=True)
+    safe_norm(v).sum().backward()
+    assert torch.equal(v.grad, torch.zeros(2, 3))
+
+
+def test_unsorted_and_repeated_columns_pass_gradcheck() -> None:
+    indptr = torch.tensor([0, 3, 3, 5])
+    index = torch.tensor([2, 0, 2, 1, 0])
+    value = torch.randn(5, dtype=torch.float64, requires_grad=True)
+    h = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda v, x: weighted_sum(indptr, index, v, x, 4), (value, h))
+    out = weighted_sum(indptr, index, value, h, 4)
+    rows = torch.tensor([0, 0, 0, 2, 2])
+    expected = torch.zeros_like(h).index_add(0, rows, value[:, None] * h[index])
+    torch.testing.assert_close(out, expected)
