@@ -46,11 +46,14 @@ def kdtree(points: Tensor, q: int) -> Tensor:
 
 
 def blockwise(points: Tensor, q: int, block_elements: int | None = None) -> Tensor:
-    """Brute force by blocks of rows on any device: at most `block_elements` distances at a time."""
+    """Brute force by blocks of rows on any device: at most `block_elements` distances at a time.
+
+    However small the graph, never all m x m at once.
+    """
     exact = points.detach().double()
     m = exact.shape[0]
     held = block_elements or BLOCK_ELEMENTS.get(points.device.type, 1 << 22)
-    rows = max(1, held // m)
+    rows = max(1, min(held, m * m // 2) // m)
     index = torch.empty(m, q, dtype=torch.int64, device=points.device)
     for begin in range(0, m, rows):
         distances = pairwise_distances(exact[begin : begin + rows], exact)

@@ -64,6 +64,7 @@ def rank_lists(
 
     Raises:
         ValueError: If there are fewer nodes than ranks asked for.
+        FloatingPointError: If a position is not a finite number.
 
     Example:
         >>> from djgnn.jumps import single_classes
@@ -77,6 +78,10 @@ def rank_lists(
             f"num_ranks must be between 0 and the number of nodes, {n} (got {num_ranks})"
         )
     points = u.detach()[twins.representative].double()
+    if not bool(torch.isfinite(points).all()):
+        raise FloatingPointError(
+            "positions U are no longer finite: training diverged; lower the learning rate"
+        )
     if num_ranks == 0:
         empty = torch.empty(points.shape[0], 0, dtype=torch.int64, device=u.device)
         return JumpHierarchy(empty, twins)
@@ -123,7 +128,8 @@ def _flatten(candidates: Tensor, ends: Tensor, twins: TwinClasses, num_ranks: in
 def settle_rows(points: Tensor, twins: TwinClasses, rows: Tensor, num_ranks: int) -> Tensor:
     """The rank lists of some classes by brute force: all nodes sorted by (distance, node)."""
     ranks = torch.empty(rows.numel(), num_ranks, dtype=torch.int64, device=points.device)
-    step = max(1, ROW_ELEMENTS // twins.num_nodes)
+    n = twins.num_nodes
+    step = max(1, min(ROW_ELEMENTS, n * n // 2) // n)
     for begin in range(0, rows.numel(), step):
         by_class = pairwise_distances(points[rows[begin : begin + step]], points)
         order = torch.argsort(by_class[:, twins.class_of], dim=1, stable=True)

@@ -108,7 +108,7 @@ class DJGNN(nn.Module):
         )
         self._operators: tuple[Tensor, int, Tensor | None, GraphOperators] | None = None
         self._features: tuple[Tensor, SparseOperator] | None = None
-        self._ranked: tuple[object, JumpHierarchy] | None = None
+        self._ranked: tuple[GraphOperators, Tensor, JumpHierarchy] | None = None
         self._frozen: FilterTable | None = None
         self.reset_parameters()
 
@@ -171,13 +171,16 @@ class DJGNN(nn.Module):
         return filter_table(u, hierarchy, self.branches, self.scale(operators))
 
     def hierarchy(self, u: Tensor, operators: GraphOperators) -> JumpHierarchy:
-        """Rank lists of the current positions; kept until the pump's weights change."""
-        pump = self.pump
-        state = (pump.weight._version, pump.bias._version, pump.weight.data_ptr(), operators)
-        if self._ranked is None or self._ranked[0] != state:
+        """Rank lists of the current positions; kept while the positions stay the same.
+
+        An evaluation and the training step after it see the same U and search once. Positions
+        are compared by value: optimisers may change weights without leaving a trace.
+        """
+        held = self._ranked
+        if held is None or held[0] is not operators or not torch.equal(held[1], u):
             ranked = rank_lists(u, operators.twins, self.num_ranks, self.config.engine)
-            self._ranked = (state, ranked)
-        return self._ranked[1]
+            self._ranked = held = (operators, u.detach().clone(), ranked)
+        return held[2]
 
     def scale(self, operators: GraphOperators) -> Tensor | float:
         """The factor s of the distances: 1, 1/vol, or learned."""

@@ -93,7 +93,8 @@ def fit(
 
     Ties go to the lower validation loss, then to the earlier epoch. The model's decisions on the
     test nodes are kept for every epoch, so that they can be scored afterwards by someone who
-    holds the test labels; nothing here does.
+    holds the test labels; nothing here does. A run that diverges ends there, with the best epoch
+    before.
 
     Args:
         module: ``module(x, structure, generator=...)`` gives logits, or logits and a further loss.
@@ -102,6 +103,9 @@ def fit(
         config: How to train.
         generator: Source of dropout's randomness.
         progress: Called after every epoch.
+
+    Raises:
+        FloatingPointError: If training diverged before any epoch could be kept.
     """
     begun = time.perf_counter()
     optimizer = torch.optim.Adam(_groups(module, config), lr=config.lr, fused=True)
@@ -111,12 +115,17 @@ def fit(
     kept: dict[str, Tensor] = {}
     kept_logits, kept_epoch = torch.empty(0), -1
     for epoch in range(config.epochs):
-        loss, pump_loss = step(module, inputs, targets, config, optimizer, generator)
-        logits = evaluate(module, inputs)
+        try:
+            loss, pump_loss = step(module, inputs, targets, config, optimizer, generator)
+            logits = evaluate(module, inputs)
+        except FloatingPointError:
+            if kept_epoch < 0:
+                raise
+            break
         record = _record(epoch, loss, pump_loss, logits, targets)
         history.append(record)
         decisions.append(decision(logits[targets.test], targets.metric).cpu().numpy())
-        if record.merit > best:
+        if math.isfinite(record.validation_loss) and record.merit > best:
             best, kept_epoch, kept_logits = record.merit, epoch, logits
             kept = _copy(module.state_dict(), kept)
         if progress is not None:

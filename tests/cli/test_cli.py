@@ -1,0 +1,186 @@
+"""The commands, as a person calls them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from djgnn.graph import heterophilic_sbm, random_splits, write_npz, write_tables
+
+QUICK = ["--set", "epochs=8", "--set", "hidden_channels=8", "--device", "cpu"]
+
+
+def djgnn(
+    *arguments: object, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "djgnn", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A folder with one data set as npz and as tables."""
+    path = tmp_path_factory.mktemp("data")
+    graph = random_splits(heterophilic_sbm(120, hub_size=1), num_splits=2)
+    write_npz(graph, path / "own.npz")
+    write_tables(graph, path / "edges.csv", path / "nodes.csv")
+    return path
+
+
+def test_help_answers_at_once_without_torch() -> None:
+    probe = "import sys, djgnn.cli.app; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", probe], check=False).returncode == 0
+    begun = time.perf_counter()
+    shown = djgnn("--help")
+    print(f"djgnn --help: {time.perf_counter() - begun:.2f} s")
+    assert shown.returncode == 0
+    assert all(word in shown.stdout for word in ("demo", "fit", "predict", "datasets", "bench"))
+
+
+def test_fit_predict_round_trip(folder: Path, tmp_path: Path) -> None:
+    done = djgnn("fit", "--dataset", "own", "--data", folder, "--out", tmp_path / "run", *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert "chosen on validation" in done.stdout
+    shown = djgnn("predict", tmp_path / "run")
+    rows = list(csv.DictReader(shown.stdout.splitlines()))
+    assert len(rows) == 127
+    assert list(rows[0])[:4] == ["node", "prediction", "probability", "margin"]
+    written = djgnn("predict", tmp_path / "run", "--out", tmp_path / "p.csv")
+    assert written.returncode == 0
+    assert (tmp_path / "p.csv").read_text() == shown.stdout
+    as_json = json.loads(djgnn("predict", tmp_path / "run", "--json").stdout)
+    assert as_json == rows
+
+
+def test_own_tables_give_the_same_predictions_as_the_data_set(folder: Path, tmp_path: Path) -> None:
+    tables = ("--edges", folder / "edges.csv", "--nodes", folder / "nodes.csv")
+    for name, source in (("a", ("--dataset", "own", "--data", folder)), ("b", tables)):
+        done = djgnn("fit", *source, "--out", tmp_path / name, *QUICK)
+        assert done.returncode == 0, done.stderr
+    first, second = ((tmp_path / n / "predictions.csv").read_text() for n in "ab")
+    assert first == second
+
+
+def test_tables_without_splits_are_split_and_unlabelled_nodes_predicted(tmp_path: Path) -> None:
+    edges = "source,target\n" + "".join(f"n{i},n{(i * 7 + 1) % 40}\n" for i in range(40))
+    rows = "".join(f"n{i},{i % 5},{'ab'[i % 2] if i < 30 else ''}\n" for i in range(40))
+    (tmp_path / "e.csv").write_text(edges)
+    (tmp_path / "n.csv").write_text("id,size,label\n" + rows)
+    done = djgnn(
+        "fit", "--edges", tmp_path / "e.csv", "--nodes", tmp_path / "n.csv",
+        "--out", tmp_path / "run", "--json", *QUICK,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    card = json.loads(done.stdout)
+    assert card["data"]["classes"] == ["a", "b"]
+    rows = list(csv.DictReader((tmp_path / "run" / "predictions.csv").open()))
+    assert {r["part"] for r in rows} == {"train", "validation", "test", ""}
+    assert all(r["prediction"] in "ab" for r in rows[30:])
+
+
+def test_bench_run_prints_one_json_object(folder: Path) -> None:
+    done = djgnn(
+        "bench", "run", "--model", "djgnn", "--dataset", "own", "--data", folder,
+        "--splits", "0-1", "--json", *QUICK,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    cell = json.loads(done.stdout)
+    assert [s["split"] for s in cell["splits"]] == [0, 1]
+    assert cell["protocol"] == "validation"
+
+
+def test_bench_run_shows_both_protocols_labelled(folder: Path) -> None:
+    done = djgnn(
+        "bench", "run", "--model", "mlp", "--dataset", "own", "--data", folder,
+        "--protocol", "oracle", "--set", "epochs=5", "--device", "cpu",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "validation-selected test" in done.stdout
+    assert "not comparable with honest figures" in done.stdout
+
+
+def test_datasets_lists_what_is_here(folder: Path) -> None:
+    rows = {r["name"]: r for r in json.loads(djgnn("datasets", "--data", folder, "--json").stdout)}
+    assert rows["own"]["path"].endswith("own.npz")
+    assert rows["texas"]["card"]["num_nodes"] == 183
+    shown = djgnn("datasets", "--data", folder)
+    assert "own" in shown.stdout
+
+
+BAD = {
+    "no graph": (["fit", "--out", "OUT"], "give either --dataset"),
+    "two graphs": (["fit", "--dataset", "own", "--edges", "e", "--out", "OUT"], "give either"),
+    "edges without nodes": (["fit", "--edges", "e.csv", "--out", "OUT"], "--nodes: missing"),
+    "missing file": (
+        ["fit", "--edges", "no.csv", "--nodes", "no.csv", "--out", "OUT"],
+        "no such file",
+    ),
+    "unknown set": (["bench", "run", "--model", "djgnn", "--dataset", "owm"], "own"),
+    "unknown model": (["bench", "run", "--model", "gin", "--dataset", "own"], "must be one of"),
+    "unknown protocol": (
+        ["bench", "run", "--model", "mlp", "--dataset", "own", "--protocol", "best"],
+        "must be one of validation, oracle",
+    ),
+    "unknown split": (
+        ["bench", "run", "--model", "mlp", "--dataset", "own", "--splits", "0-9"],
+        "splits 0 to 1",
+    ),
+    "bad splits": (
+        ["bench", "run", "--model", "mlp", "--dataset", "own", "--splits", "all"],
+        "must be like",
+    ),
+    "unknown preset": (
+        ["fit", "--dataset", "own", "--preset", "best", "--out", "OUT"],
+        "preset must be",
+    ),
+    "unknown option": (
+        ["fit", "--dataset", "own", "--set", "speed=1", "--out", "OUT"],
+        "no option 'speed'",
+    ),
+    "bad value": (
+        ["fit", "--dataset", "own", "--set", "num_jumps=0", "--out", "OUT"],
+        "at least 1",
+    ),
+    "no pair": (["fit", "--dataset", "own", "--set", "lr", "--out", "OUT"], "KEY=VALUE"),
+    "too many jumps": (
+        ["fit", "--dataset", "own", "--set", "num_jumps=999", "--out", "OUT"],
+        "use fewer jumps",
+    ),
+    "bad device": (["fit", "--dataset", "own", "--device", "tpu", "--out", "OUT"], "auto, cpu"),
+    "split out of range": (["fit", "--dataset", "own", "--split", "7", "--out", "OUT"], "0 to 1"),
+    "no run": (["predict", "."], "not a run folder"),
+    "unknown command": (["fitt"], "No such command"),
+    "missing option": (["fit", "--dataset", "own"], "--out"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_status_2_one_message_and_nothing_written(
+    name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments, message = BAD[name]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DJGNN_DATA", str(folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
+    done = djgnn(*[str(tmp_path / "run") if a == "OUT" else a for a in arguments])
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_run_is_not_overwritten_unasked(folder: Path, tmp_path: Path) -> None:
+    again = ("fit", "--dataset", "own", "--data", folder, "--out", tmp_path / "run", *QUICK)
+    assert djgnn(*again).returncode == 0
+    refused = djgnn(*again)
+    assert refused.returncode == 2
+    assert "--overwrite" in refused.stderr
+    assert djgnn(*again, "--overwrite").returncode == 0
+    assert [f.name for f in tmp_path.iterdir()] == ["run"]

@@ -1,0 +1,232 @@
+"""The model against its O(n^2) formulation, and what must hold whatever the weights are."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from djgnn.graph.operator import SparseOperator
+from djgnn.model import DJGNN, ModelConfig, dense_forward, graph_operators, preset
+from djgnn.model.operators import adjacency_matrix, gcn_normalize, treat
+
+N, F, C = 24, 6, 3
+
+
+def case(seed: int = 0, n: int = N) -> tuple[torch.Tensor, torch.Tensor]:
+    """Features and edges with self loops, empty rows and twins."""
+    rng = np.random.default_rng(seed)
+    dense = rng.random((n, n)) < 0.15
+    dense[3] = dense[7] = dense[11]
+    dense[5] = False
+    edges = torch.from_numpy(np.stack(np.nonzero(dense)))
+    return torch.from_numpy(rng.normal(size=(n, F))), edges
+
+
+def model(seed: int = 0, n: int = N, **options) -> DJGNN:
+    options = {"dropout": 0.0, "num_centers": 3, "num_jumps": 4, **options}
+    jumps = options.pop("num_jumps")
+    made = DJGNN(F, 5, C, num_nodes=n, num_jumps=jumps, **options).double()
+    made.reset_parameters(torch.Generator().manual_seed(seed))
+    return made
+
+
+VARIANTS = [
+    {"support": support, "scale": scale}
+    for support, scale in itertools.product(
+        ("shell", "paper", "author", "cumulative"), ("unit", "volume", "learned")
+    )
+] + [
+    {"source": "identity"},
+    {"trace_form": "min"},
+    {"hb_layers": 1},
+    {"homophilic": False},
+    {"structure": False},
+    {"homophilic": False, "structure": False},
+    {"classifier_layers": 3},
+    {"num_jumps": 1, "support": "author"},
+]
+
+
+@pytest.mark.parametrize("options", VARIANTS, ids=str)
+def test_logits_loss_and_gradients_equal_the_dense_formulation(options: dict) -> None:
+    x, edges = case()
+    made = model(**options)
+    dense = torch.from_numpy(adjacency_matrix(edges, N).toarray())
+    results = []
+    for forward, graph in ((made, edges), (lambda *a: dense_forward(made, *a), dense)):
+        made.zero_grad()
+        logits, pump_loss = forward(x, graph)
+        ((logits.sin()).sum() + pump_loss).backward()
+        grads = {key: p.grad.clone() for key, p in made.named_parameters() if p.grad is not None}
+        results.append((logits.detach(), pump_loss.detach(), grads))
+    (a, la, ga), (b, lb, gb) = results
+    torch.testing.assert_close(a, b)
+    torch.testing.assert_close(la, lb)
+    assert set(ga) == set(gb)
+    for key in ga:
+        torch.testing.assert_close(ga[key], gb[key], msg=lambda m, key=key: f"{key}: {m}")
+
+
+def test_every_parameter_learns() -> None:
+    x, edges = case()
+    made = model(classifier_layers=2)
+    logits, pump_loss = made(x, edges)
+    (logits.square().sum() + pump_loss).backward()
+    for key, parameter in made.named_parameters():
+        assert parameter.grad is not None, key
+        assert parameter.grad.abs().sum() > 0, key
+
+
+def test_sparse_features_in_any_layout_give_the_same_logits() -> None:
+    x, edges = case()
+    x = x * (x > 0)
+    made = model()
+    expected, _ = made(x, edges)
+    for form in (x.to_sparse_csr(), x.to_sparse_coo(), SparseOperator.from_torch(x.to_sparse())):
+        logits, _ = made(form, edges)
+        torch.testing.assert_close(logits, expected)
+
+
+def test_renumbering_the_nodes_renumbers_the_logits() -> None:
+    x, edges = case(seed=4)
+    # Without twins: ties between twins are settled by index, which a renumbering changes.
+    rng = np.random.default_rng(5)
+    dense = rng.random((N, N)) < 0.3
+    edges = torch.from_numpy(np.stack(np.nonzero(dense)))
+    order = torch.from_numpy(rng.permutation(N))
+    place = torch.argsort(order)
+    made, moved = model(), model()
+    with torch.no_grad():
+        moved.pump.weight.copy_(made.pump.weight[:, order])
+        moved.structure.weight.copy_(made.structure.weight[order])
+    logits, loss = made(x, edges)
+    again, loss_again = moved(x[order], place[edges])
+    torch.testing.assert_close(again, logits[order])
+    torch.testing.assert_close(loss_again, loss)
+
+
+def test_alpha_is_convex_and_silencing_a_branch_removes_it() -> None:
+    x, edges = case()
+    made = model()
+    alpha = made.mixture.alpha.detach()
+    assert float(alpha.sum()) == pytest.approx(1)
+    assert (alpha > 0).all()
+    assert made.branch_names == (
+        "jump0",
+        "jump1",
+        "jump2",
+        "jump3",
+        "jump4",
+        "homophilic",
+        "structure",
+    )
+    with torch.no_grad():
+        made.mixture.alpha_logits[-1] = -1e9
+    before, _ = made(x, edges)
+    with torch.no_grad():
+        made.structure.weight.add_(1)
+    after, _ = made(x, edges)
+    torch.testing.assert_close(before, after)
+
+
+def test_ranks_are_kept_until_the_pump_moves() -> None:
+    x, edges = case()
+    made = model()
+    first = made.run(x, edges).table.index
+    held = made._ranked
+    made(x, edges)
+    assert made._ranked is held
+    with torch.no_grad():
+        made.pump.weight.normal_(generator=torch.Generator().manual_seed(1))
+    assert not torch.equal(made.run(x, edges).table.index, first)
+    assert made._ranked is not held
+
+
+def test_a_changed_edge_list_is_noticed() -> None:
+    x, edges = case()
+    made = model()
+    before, _ = made(x, edges)
+    edges[1] = (edges[1] + 1) % N
+    after, _ = made(x, edges)
+    assert not torch.allclose(before, after)
+
+
+def test_edge_weights_reach_pump_and_branches() -> None:
+    x, edges = case()
+    made = model()
+    ones, _ = made(x, edges, torch.ones(edges.shape[1], dtype=torch.float64))
+    torch.testing.assert_close(ones, made(x, edges)[0])
+    twos, _ = made(x, edges, torch.full((edges.shape[1],), 2.0, dtype=torch.float64))
+    assert not torch.allclose(ones, twos)
+
+
+def test_dropout_comes_from_the_generator_and_eval_is_silent() -> None:
+    x, edges = case()
+    made = model(dropout=0.5, structure_dropout=0.5)
+    seeds = [made(x, edges, generator=torch.Generator().manual_seed(s))[0] for s in (0, 0, 1)]
+    assert torch.equal(seeds[0], seeds[1])
+    assert not torch.equal(seeds[0], seeds[2])
+    made.eval()
+    assert torch.equal(made(x, edges)[0], made(x, edges)[0])
+
+
+def test_freezing_the_pump_fixes_filters_of_weight_one() -> None:
+    x, edges = case()
+    made = model()
+    operators = made.prepare(edges)
+    table = made.freeze_pump(operators)
+    assert torch.equal(table.weight, torch.ones_like(table.weight))
+    logits, _ = made(x, operators)
+    logits.sum().backward()
+    assert made.pump.weight.grad is None
+
+
+def test_symmetric_treatment_is_the_union_of_both_directions() -> None:
+    _, edges = case()
+    given = adjacency_matrix(edges, N)
+    union = treat(given, "symmetric").toarray()
+    assert np.array_equal(union, np.maximum(given.toarray(), given.toarray().T))
+    assert np.array_equal(treat(given, "given").toarray(), given.toarray())
+    with pytest.raises(ValueError, match=r"adjacency must be one of .* \(got 'both'\)"):
+        treat(given, "both")
+    operators = graph_operators(given, pump_adjacency="symmetric", homophilic_adjacency="given")
+    assert float(operators.volume) == union.sum()
+
+
+def test_gcn_normalisation_sets_the_diagonal_to_one() -> None:
+    _, edges = case()
+    dense = adjacency_matrix(edges, N).toarray()
+    np.fill_diagonal(dense, 1)
+    root = 1 / np.sqrt(dense.sum(axis=1))
+    expected = root[:, None] * dense * root
+    assert np.allclose(gcn_normalize(adjacency_matrix(edges, N)).toarray(), expected)
+
+
+def test_more_jumps_than_nodes_is_refused_and_as_many_are_fine() -> None:
+    with pytest.raises(ValueError, match="only 3 nodes; use fewer jumps"):
+        DJGNN(2, 4, 2, num_nodes=3, num_jumps=4)
+    x, edges = torch.rand(3, 2), torch.tensor([[0], [1]])
+    logits, _ = DJGNN(2, 4, 2, num_nodes=3, num_jumps=3)(x, edges)
+    assert torch.isfinite(logits).all()
+
+
+def test_bad_options_are_named() -> None:
+    with pytest.raises(ValueError, match=r"scale must be one of .* \(got 'big'\)"):
+        DJGNN(2, 4, 2, num_nodes=9, scale="big")
+    with pytest.raises(ValueError, match="has no option 'jumps'"):
+        DJGNN(2, 4, 2, num_nodes=9, jumps=3)
+    with pytest.raises(ValueError, match=r"dropout must be .* \(got 1.0\)"):
+        ModelConfig(dropout=1.0)
+    with pytest.raises(ValueError, match=r"num_jumps must be .* \(got 0\)"):
+        ModelConfig(num_jumps=0)
+    with pytest.raises(ValueError, match=r"nodes between 0 and 8 \(got 0 to 9\)"):
+        DJGNN(2, 4, 2, num_nodes=9)(torch.rand(9, 2), torch.tensor([[0], [9]]))
+    with pytest.raises(ValueError, match=r"preset must be one of .* \(got 'best'\)"):
+        preset("best")
+
+
+def test_repr_is_terse() -> None:
+    assert repr(model()) == "DJGNN(6, 5, 3, num_nodes=24, num_jumps=4, support='shell')"

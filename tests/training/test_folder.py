@@ -1,0 +1,97 @@
+"""Run folders: complete or absent."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file
+
+from djgnn.errors import InputError
+from djgnn.graph import heterophilic_sbm, random_splits
+from djgnn.training import RunConfig, resolve, train
+from djgnn.training.folder import new_folder, read_card, read_predictions, write_run
+from djgnn.training.inputs import build_djgnn
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    graph = random_splits(heterophilic_sbm(120, hub_size=1))
+    config = resolve("default", None, hidden_channels=8, epochs=6)
+    module, inputs = build_djgnn(config, graph)
+    fitted, result = train(module, inputs, graph, 0, config.training, 0)
+    path = tmp_path_factory.mktemp("runs") / "run"
+    with new_folder(path) as folder:
+        write_run(folder, graph, config, fitted, result, 0)
+    return path, graph, fitted, result
+
+
+def test_everything_is_there(finished) -> None:
+    path, graph, fitted, result = finished
+    assert {f.name for f in path.iterdir()} == {
+        "config.yaml",
+        "result.json",
+        "history.csv",
+        "predictions.csv",
+        "weights.safetensors",
+    }
+    card = read_card(path)
+    assert card["data"]["sha256"] == graph.content_hash
+    assert card["result"]["test"] == result.test
+    assert sum(card["alpha"].values()) == pytest.approx(1)
+    assert "torch" in card["versions"]
+    weights = load_file(path / "weights.safetensors")
+    assert weights.keys() == fitted.module.state_dict().keys()
+    assert RunConfig.read_yaml(path / "config.yaml").model == fitted.module.config
+    assert len((path / "history.csv").read_text().splitlines()) == len(fitted.history) + 1
+
+
+def test_predictions_are_those_of_the_model(finished) -> None:
+    path, graph, fitted, _ = finished
+    rows = list(csv.DictReader(read_predictions(path).splitlines()))
+    assert list(rows[0])[:4] == ["node", "prediction", "probability", "margin"]
+    assert [r["node"] for r in rows] == list(graph.names())
+    best = fitted.logits.argmax(dim=1).tolist()
+    assert [r["prediction"] for r in rows] == [graph.classes()[c] for c in best]
+    assert all(0 <= float(r["margin"]) <= float(r["probability"]) <= 1 for r in rows)
+    parts = np.array([r["part"] for r in rows])
+    assert (parts == "train").sum() == graph.split(0).train.sum()
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
+    def fail() -> None:
+        with new_folder(tmp_path / "run") as folder:
+            (folder / "half").write_text("x")
+            raise RuntimeError("oops")
+
+    with pytest.raises(RuntimeError, match="oops"):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_a_run_may_be_replaced(finished, tmp_path: Path) -> None:
+    path, *_ = finished
+    with pytest.raises(InputError, match="pass --overwrite"), new_folder(path):
+        pass
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thesis.txt").write_text("x")
+    with (
+        pytest.raises(InputError, match=r"exists already; name another folder$"),
+        new_folder(tmp_path / "precious", overwrite=True),
+    ):
+        pass
+    assert (tmp_path / "precious" / "thesis.txt").exists()
+
+
+def test_what_is_no_run_is_said_to_be_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not a run folder"):
+        read_card(tmp_path)
+    (tmp_path / "result.json").write_text("{")
+    with pytest.raises(InputError, match="damaged"):
+        read_card(tmp_path)
+    (tmp_path / "result.json").write_text(json.dumps({"format": "other"}))
+    with pytest.raises(InputError, match="djgnn-run-1"):
+        read_predictions(tmp_path)

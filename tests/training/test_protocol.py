@@ -1,0 +1,236 @@
+"""The protocol: no test label reaches training or selection, and the figures say what they are."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from djgnn.bench import run_cell
+from djgnn.errors import InputError
+from djgnn.graph import Graph, heterophilic_sbm, random_splits
+from djgnn.training import RunConfig, TrainConfig, resolve, train
+from djgnn.training.inputs import build_djgnn, initialize
+from djgnn.training.loop import EpochRecord, Fitted
+from djgnn.training.metrics import score
+from djgnn.training.run import standard_error
+from djgnn.training.selection import judge
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return random_splits(heterophilic_sbm(160, hub_size=1), num_splits=2)
+
+
+def small(**changes) -> RunConfig:
+    options = {"hidden_channels": 8, "epochs": 12, "num_jumps": 3, "patience": 5, **changes}
+    return resolve("default", None, **options)
+
+
+def run(graph: Graph, config: RunConfig, split: int = 0, seed: int = 0):
+    module, inputs = build_djgnn(config, graph)
+    return train(module, inputs, graph, split, config.training, seed)
+
+
+def test_poisoned_test_labels_change_nothing_but_the_test_score(graph: Graph) -> None:
+    parts = graph.split(0)
+    y = graph.y.copy()
+    y[parts.test] = (y[parts.test] + 1) % graph.num_classes
+    poisoned = dataclasses.replace(graph, y=y)
+    fitted, result = run(graph, small())
+    again, other = run(poisoned, small())
+    assert (result.epoch, result.validation) == (other.epoch, other.validation)
+    assert torch.equal(fitted.logits, again.logits)
+    assert fitted.history == again.history
+    assert result.test != other.test
+
+
+def test_one_seed_gives_one_result_bit_for_bit(graph: Graph) -> None:
+    first, second, other = (run(graph, small(), seed=s)[0] for s in (3, 3, 4))
+    assert torch.equal(first.logits, second.logits)
+    assert first.history == second.history
+    assert not torch.equal(first.logits, other.logits)
+
+
+def test_nothing_touches_the_global_generator(graph: Graph) -> None:
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    module, inputs = build_djgnn(small(structure=False), graph)
+    state = torch.get_rng_state()
+    train(module, inputs, graph, 0, small(structure=False).training, 1)
+    assert torch.equal(state, torch.get_rng_state())
+    assert before.shape == state.shape
+
+
+def fake(validations: list[float], losses: list[float], decisions: list[list[int]], epoch: int):
+    history = tuple(
+        EpochRecord(i, 0.0, 0.0, 0.0, loss, value)
+        for i, (value, loss) in enumerate(zip(validations, losses, strict=True))
+    )
+    return Fitted(
+        torch.nn.Identity(),
+        epoch,
+        validations[epoch],
+        torch.zeros(1),
+        history,
+        np.array(decisions),
+        0.0,
+    )
+
+
+def test_test_is_read_at_the_selected_epoch_and_the_oracle_at_the_best() -> None:
+    fitted = fake([50, 60, 55], [1, 1, 1], [[1, 1], [1, 0], [0, 0]], epoch=1)
+    result = judge(fitted, np.array([1, 1]), "accuracy", split=4)
+    assert (result.split, result.validation, result.test, result.oracle_test) == (4, 60, 50, 100)
+
+
+def test_ties_go_to_the_lower_validation_loss(graph: Graph) -> None:
+    fitted, _ = run(graph, small(structure=False, epochs=30, patience=None))
+    best = max(r.validation for r in fitted.history)
+    tied = [r for r in fitted.history if r.validation == best]
+    assert fitted.history[fitted.epoch].validation == best
+    assert fitted.history[fitted.epoch].validation_loss == min(r.validation_loss for r in tied)
+
+
+def test_the_model_returned_is_the_one_of_the_selected_epoch(graph: Graph) -> None:
+    config = small(structure=False, epochs=30, patience=None)
+    module, inputs = build_djgnn(config, graph)
+    fitted, _ = train(module, inputs, graph, 0, config.training, 0)
+    fitted.module.eval()
+    with torch.no_grad():
+        logits, _ = fitted.module(*inputs)
+    assert torch.equal(logits, fitted.logits)
+
+
+def test_jumps_move_while_training(graph: Graph) -> None:
+    config = small(structure=False, epochs=30, patience=None, lr=0.05)
+    module, inputs = build_djgnn(config, graph)
+    initialize(module, 0)
+    before = module.run(*inputs).table.index.clone()
+    seen = []
+    train(
+        module,
+        inputs,
+        graph,
+        0,
+        config.training,
+        0,
+        lambda total, record: seen.append(module._ranked[2].index.clone()),
+    )
+    assert len(seen) == 30
+    assert not torch.equal(seen[0], before)
+    assert sum(not torch.equal(a, b) for a, b in itertools.pairwise(seen)) > 20
+
+
+def test_patience_stops_early(graph: Graph) -> None:
+    fitted, _ = run(graph, small(structure=False, epochs=500, patience=3))
+    assert len(fitted.history) == fitted.epoch + 4 < 500
+
+
+def test_the_structure_branch_must_earn_its_place(graph: Graph) -> None:
+    parts = graph.split(0)
+    gated, _ = run(graph, small(epochs=60, patience=None))
+    free, _ = run(graph, small(epochs=60, patience=None, structure_gate=False))
+    plain, _ = run(graph, small(epochs=60, patience=None, structure=False))
+    needed = plain.validation + standard_error(plain.validation, int(parts.val.sum()))
+    expected = free if free.validation > needed else plain
+    assert torch.equal(gated.logits, expected.logits)
+    assert free.module.structure is not None
+    assert plain.module.structure is None
+
+
+def test_decoupled_mode_trains_the_pump_first_and_never_after(graph: Graph) -> None:
+    config = small(structure=False, decoupled=True, pump_epochs=5)
+    module, inputs = build_djgnn(config, graph)
+    fitted, _ = train(module, inputs, graph, 0, config.training, 0)
+    frozen = fitted.module._frozen
+    assert torch.equal(frozen.weight, torch.ones_like(frozen.weight))
+    assert not fitted.module.pump.weight.requires_grad
+
+
+def test_a_cell_reports_every_split_with_sample_deviation(graph: Graph) -> None:
+    cell = run_cell("djgnn", graph, small(structure=False), [0, 1])
+    values = [s.test for s in cell.splits]
+    plain = cell.to_dict()
+    assert plain["test_mean"] == pytest.approx(np.mean(values))
+    assert plain["test_std"] == pytest.approx(np.std(values, ddof=1))
+    wanted = {"model", "dataset", "preset", "protocol", "seed", "splits", "validation_mean"}
+    wanted |= {"test_mean", "test_std", "oracle_mean", "seconds", "peak_memory_mib"}
+    wanted |= {"data_sha256", "versions"}
+    assert wanted <= set(plain)
+    assert set(plain["splits"][0]) == {
+        "split",
+        "validation",
+        "test",
+        "oracle_test",
+        "epoch",
+        "seconds",
+    }
+    assert all(s.oracle_test >= s.test for s in cell.splits)
+    assert plain["data_sha256"] == graph.content_hash
+
+
+@pytest.mark.parametrize("name", ["mlp", "gcn"])
+def test_baselines_run_in_the_same_cell(name: str, graph: Graph) -> None:
+    from djgnn.baselines import BaselineConfig
+
+    config = BaselineConfig(hidden_channels=8, training=TrainConfig(epochs=5, pump_weight=0.0))
+    cell = run_cell(name, graph, config, [0])
+    assert cell.splits[0].test >= 0
+    again = run_cell(name, graph, config, [0])
+    assert [s.test for s in again.splits] == [s.test for s in cell.splits]
+
+
+def test_roc_auc_belongs_to_the_data_set() -> None:
+    assert score(np.array([0.1, 0.9, 0.8]), np.array([0, 1, 0]), "roc_auc") == 100
+    assert np.isnan(score(np.array([0.1]), np.array([1]), "roc_auc"))
+    binary = heterophilic_sbm(120, num_classes=2, hub_size=1)
+    binary = dataclasses.replace(binary, card={"metric": "roc_auc"})
+    fitted, result = run(random_splits(binary), small(structure=False))
+    assert fitted.decisions.dtype == np.float32
+    assert 0 <= result.test <= 100
+
+
+def test_splits_that_cannot_be_learned_from_are_refused(graph: Graph) -> None:
+    n = graph.num_nodes
+    empty, some = np.zeros(n, dtype=bool), np.arange(n) < 80
+    no_val = graph.with_masks(some, empty, ~some)
+    with pytest.raises(InputError, match="no validation node"):
+        run(no_val, small())
+    no_train = graph.with_masks(empty, some, ~some)
+    with pytest.raises(InputError, match="no training node"):
+        run(no_train, small())
+    one = dataclasses.replace(
+        graph, y=np.zeros(n, dtype=np.int64), train_mask=some, val_mask=~some, test_mask=empty
+    )
+    with pytest.raises(InputError, match="one class"):
+        run(one, small())
+
+
+def test_no_test_nodes_means_no_test_score(graph: Graph) -> None:
+    some = np.arange(graph.num_nodes) < 80
+    masked = graph.with_masks(some, ~some, np.zeros(graph.num_nodes, dtype=bool))
+    _, result = run(masked, small(structure=False))
+    assert np.isnan(result.test)
+    assert result.validation > 0
+
+
+def test_more_jumps_than_nodes_is_refused_with_the_graph_s_name() -> None:
+    tiny = random_splits(Graph(np.array([[0, 1], [1, 2]]), 6, y=[0, 1, 0, 1, 0, 1], name="tiny"))
+    with pytest.raises(InputError, match="tiny: num_jumps=9 needs 9 ranks"):
+        build_djgnn(small(num_jumps=9), tiny)
+
+
+def test_a_graph_without_features_or_edges_still_trains() -> None:
+    y = np.arange(30) % 2
+    bare = random_splits(Graph(np.zeros((2, 0)), 30, y=y))
+    _, result = run(bare, small())
+    assert np.isfinite(result.validation)
+
+
+def test_divergence_is_said_not_hidden(graph: Graph) -> None:
+    with pytest.raises(FloatingPointError, match="lower the learning rate"):
+        run(graph, small(structure=False, lr=1e38, epochs=4))
