@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from djgnn.cli import main
 from djgnn.graph import heterophilic_sbm, random_splits, write_npz, write_tables
 
 QUICK = ["--set", "epochs=8", "--set", "hidden_channels=8", "--device", "cpu"]
 
 
-def djgnn(
-    *arguments: object, env: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "djgnn", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def djgnn(*arguments: object) -> Done:
+    """Run a command in this process, as `djgnn` would in its own."""
+    out, err = io.StringIO(), io.StringIO()
+    status: object = 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["djgnn", *map(str, arguments)])
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code
+    return Done(int(status or 0), out.getvalue(), err.getvalue())  # type: ignore[call-overload]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +56,8 @@ def test_help_answers_at_once_without_torch() -> None:
     probe = "import sys, djgnn.cli.app; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", probe], check=False).returncode == 0
     begun = time.perf_counter()
-    shown = djgnn("--help")
+    command = [sys.executable, "-m", "djgnn", "--help"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False)
     print(f"djgnn --help: {time.perf_counter() - begun:.2f} s")
     assert shown.returncode == 0
     assert all(word in shown.stdout for word in ("demo", "fit", "predict", "datasets", "bench"))
@@ -79,7 +99,8 @@ def test_tables_without_splits_are_split_and_unlabelled_nodes_predicted(tmp_path
     assert done.returncode == 0, done.stderr
     card = json.loads(done.stdout)
     assert card["data"]["classes"] == ["a", "b"]
-    rows = list(csv.DictReader((tmp_path / "run" / "predictions.csv").open()))
+    text = (tmp_path / "run" / "predictions.csv").read_text()
+    rows = list(csv.DictReader(text.splitlines()))
     assert {r["part"] for r in rows} == {"train", "validation", "test", ""}
     assert all(r["prediction"] in "ab" for r in rows[30:])
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from djgnn.baselines.config import BaselineConfig
 from djgnn.graph import Graph
 from djgnn.model.branches import glorot
-from djgnn.model.dropout import dropout
+from djgnn.model.dropout import relu_dropout
 from djgnn.training.inputs import num_features
 
 
@@ -50,7 +50,7 @@ class GCN(nn.Module):
         first, *rest = self.layers
         h: Tensor = first(x, edge_index)
         for layer in rest:
-            h = layer(dropout(h.relu(), self.dropout, self.training, generator), edge_index)
+            h = layer(relu_dropout(h, self.dropout, self.training, generator), edge_index)
         return h
 
 

@@ -12,7 +12,7 @@ from djgnn.baselines.config import BaselineConfig
 from djgnn.graph import Graph
 from djgnn.graph.operator import SparseOperator
 from djgnn.model.branches import glorot
-from djgnn.model.dropout import dropout
+from djgnn.model.dropout import relu_dropout
 from djgnn.training.inputs import num_features
 
 
@@ -51,7 +51,7 @@ class MLP(nn.Module):
         """Logits."""
         h: Tensor = x @ self.weights[0] + self.biases[0]
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
-            h = dropout(h.relu(), self.dropout, self.training, generator) @ weight + bias
+            h = relu_dropout(h, self.dropout, self.training, generator) @ weight + bias
         return h
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from djgnn.filters import FilterTable, aggregate
 from djgnn.graph.operator import SparseOperator
-from djgnn.model.dropout import dropout
+from djgnn.model.dropout import keep_mask, keep_share, relu_dropout
 
 
 class JumpBranches(nn.Module):
@@ -19,14 +20,17 @@ class JumpBranches(nn.Module):
         in_channels: Number of features F.
         hidden_channels: Width of each branch.
         num_branches: Number of filters.
+        dropout: On the embeddings.
 
     Shapes:
         x ``[n, F]``, output ``[n, num_branches * hidden_channels]``.
     """
 
-    def __init__(self, in_channels: int, hidden_channels: int, num_branches: int) -> None:
+    def __init__(
+        self, in_channels: int, hidden_channels: int, num_branches: int, dropout: float = 0.0
+    ) -> None:
         super().__init__()
-        self.hidden_channels = hidden_channels
+        self.hidden_channels, self.dropout = hidden_channels, dropout
         self.weight = nn.Parameter(torch.empty(in_channels, num_branches * hidden_channels))
         self.bias = nn.Parameter(torch.empty(num_branches * hidden_channels))
         self.reset_parameters()
@@ -36,9 +40,15 @@ class JumpBranches(nn.Module):
         glorot(self.weight, self.weight.shape[0], self.hidden_channels, generator)
         nn.init.zeros_(self.bias)
 
-    def forward(self, x: Tensor | SparseOperator, table: FilterTable) -> Tensor:
+    def forward(
+        self,
+        x: Tensor | SparseOperator,
+        table: FilterTable,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
         """Embeddings of all branches, side by side."""
-        return aggregate(table, x @ self.weight).add_(self.bias).relu_()
+        h = aggregate(table, x @ self.weight).add_(self.bias)
+        return relu_dropout(h, self.dropout, self.training, generator)
 
     def __repr__(self) -> str:
         rows, columns = self.weight.shape
@@ -56,7 +66,7 @@ class HomophilicBranch(nn.Module):
         in_channels: Number of features F.
         hidden_channels: Width.
         num_layers: 2 as the published code has it; 1 is the paper's formula.
-        dropout: Between the layers.
+        dropout: On the output of each layer.
 
     Shapes:
         x ``[n, F]``, output ``[n, hidden_channels]``.
@@ -87,32 +97,41 @@ class HomophilicBranch(nn.Module):
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """Embedding of the homophilic branch."""
-        h: Tensor = (operator @ (x @ self.weights[0])).add_(self.biases[0]).relu_()
-        if len(self.weights) == 2:
-            h = dropout(h, self.dropout, self.training, generator)
-            h = (operator @ (h @ self.weights[1])).add_(self.biases[1]).relu_()
-        return h
+        h: Any = x
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            h = (operator @ (h @ weight)).add_(bias)
+            h = relu_dropout(h, self.dropout, self.training, generator)
+        embedding: Tensor = h
+        return embedding
 
 
 class StructureBranch(nn.Module):
     r"""Rows of A as features, :math:`\mathrm{ReLU}(A V + c)`.
 
-    It has n x hidden free weights. Two guards keep it from learning the training nodes by heart:
-    whole nodes are dropped from the rows of A while training, and its weights decay on their own
-    (see :meth:`djgnn.model.DJGNN.parameter_groups`).
+    It has n x hidden free weights and can learn the training nodes by heart. Training compares
+    the model with and without it (``structure_gate``); two more guards are there, off by default:
+    whole nodes dropped from the rows of A, and a weight decay of its own
+    (:meth:`djgnn.model.DJGNN.parameter_groups`).
 
     Args:
         num_nodes: Number of nodes n.
         hidden_channels: Width.
-        dropout: Share of the nodes hidden from the rows of A at each step.
+        dropout: On the embedding.
+        node_dropout: Share of the nodes hidden from the rows of A at each step.
 
     Shapes:
         output ``[n, hidden_channels]``.
     """
 
-    def __init__(self, num_nodes: int, hidden_channels: int, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        num_nodes: int,
+        hidden_channels: int,
+        dropout: float = 0.0,
+        node_dropout: float = 0.0,
+    ) -> None:
         super().__init__()
-        self.dropout = dropout
+        self.dropout, self.node_dropout = dropout, node_dropout
         self.weight = nn.Parameter(torch.empty(num_nodes, hidden_channels))
         self.bias = nn.Parameter(torch.empty(hidden_channels))
         self.reset_parameters()
@@ -127,14 +146,16 @@ class StructureBranch(nn.Module):
         self, adjacency: SparseOperator, generator: torch.Generator | None = None
     ) -> Tensor:
         """Embedding of the structure branch."""
-        shown = self.weight.new_ones(self.weight.shape[0], 1)
-        shown = dropout(shown, self.dropout, self.training, generator)
-        weight = self.weight * shown if self.training else self.weight
-        return (adjacency @ weight).add_(self.bias).relu_()
+        weight: Tensor = self.weight
+        share = keep_share(self.node_dropout)
+        if self.training and share < 1:
+            weight = weight * (keep_mask(weight[:, :1], share, generator) / share)
+        h = (adjacency @ weight).add_(self.bias)
+        return relu_dropout(h, self.dropout, self.training, generator)
 
     def __repr__(self) -> str:
         rows, columns = self.weight.shape
-        return f"{type(self).__name__}({rows}, {columns}, dropout={self.dropout})"
+        return f"{type(self).__name__}({rows}, {columns}, node_dropout={self.node_dropout})"
 
 
 def glorot(

@@ -36,7 +36,7 @@ class ModelConfig:
         hidden_channels: Width of every branch.
         num_jumps: Number of jumps K.
         num_centers: Number of columns p of U.
-        dropout: On the concatenation, and between the layers of the homophilic branch.
+        dropout: On the embedding of every branch, and between layers of the homophilic one.
         support: Which ranks a branch keeps, see :func:`djgnn.filters.branch_ranks`.
         scale: Factor of the distances: ``"unit"`` 1, ``"volume"`` 1/vol(G), ``"learned"``.
         source: ``"adjacency"`` f(A), or ``"identity"`` f(I), the ablation of App. A.

@@ -98,14 +98,14 @@ class DJGNN(nn.Module):
         self.pump = DiffusionPump(num_nodes, c.num_centers, c.source, c.trace_form)
         self.log_scale = nn.Parameter(torch.zeros(())) if c.scale == "learned" else None
         h = c.hidden_channels
-        self.jumps = JumpBranches(in_channels, h, len(self.branches))
+        self.jumps = JumpBranches(in_channels, h, len(self.branches), c.dropout)
         self.homophilic = (
             HomophilicBranch(in_channels, h, c.hb_layers, c.dropout) if c.homophilic else None
         )
-        self.structure = StructureBranch(num_nodes, h, c.structure_dropout) if c.structure else None
-        self.mixture = ConvexMixture(
-            len(self.branch_names), h, out_channels, c.classifier_layers, c.dropout
+        self.structure = (
+            StructureBranch(num_nodes, h, c.dropout, c.structure_dropout) if c.structure else None
         )
+        self.mixture = ConvexMixture(len(self.branch_names), h, out_channels, c.classifier_layers)
         self._operators: tuple[Tensor, int, Tensor | None, GraphOperators] | None = None
         self._features: tuple[Tensor, SparseOperator] | None = None
         self._ranked: tuple[GraphOperators, Tensor, JumpHierarchy] | None = None
@@ -158,12 +158,12 @@ class DJGNN(nn.Module):
         operators = self._as_operators(edge_index, edge_weight)
         positions = self.pump(operators.adjacency, operators.degree)
         table = self._frozen or self._table(positions.u, operators)
-        parts = [self.jumps(features, table)]
+        parts = [self.jumps(features, table, generator)]
         if self.homophilic is not None:
             parts.append(self.homophilic(features, operators.homophilic, generator))
         if self.structure is not None:
             parts.append(self.structure(operators.adjacency, generator))
-        logits = self.mixture(parts, generator)
+        logits = self.mixture(parts)
         return DJOutput(logits, positions, table, tuple(parts), self.mixture.alpha)
 
     def _table(self, u: Tensor, operators: GraphOperators) -> FilterTable:

@@ -10,8 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from djgnn.model.dropout import dropout
-
 
 class ConvexMixture(nn.Module):
     r"""Classify the concatenation of weighted branches.
@@ -28,7 +26,6 @@ class ConvexMixture(nn.Module):
         hidden_channels: Width of each.
         out_channels: Number of classes.
         num_layers: 1 for a linear classifier, more for an MLP of the branches' width.
-        dropout: On the concatenation.
 
     Shapes:
         parts ``[n, several * hidden_channels]`` each, together all branches in order; logits
@@ -41,10 +38,9 @@ class ConvexMixture(nn.Module):
         hidden_channels: int,
         out_channels: int,
         num_layers: int = 1,
-        dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.hidden_channels, self.dropout = hidden_channels, dropout
+        self.hidden_channels = hidden_channels
         h = hidden_channels
         widths = [num_branches * h, *[h] * (num_layers - 1), out_channels]
         self.alpha_logits = nn.Parameter(torch.empty(num_branches))
@@ -65,15 +61,14 @@ class ConvexMixture(nn.Module):
         """The mixing weights: positive, summing to 1."""
         return torch.softmax(self.alpha_logits, dim=0)
 
-    def forward(self, parts: Sequence[Tensor], generator: torch.Generator | None = None) -> Tensor:
+    def forward(self, parts: Sequence[Tensor]) -> Tensor:
         """Logits."""
         weight = self.weights[0] * self.alpha.repeat_interleave(self.hidden_channels)
         h: Tensor = self.biases[0]
         begin = 0
         for part in parts:
             end = begin + part.shape[1]
-            kept = dropout(part, self.dropout, self.training, generator)
-            h = h + kept @ weight[:, begin:end].t()
+            h = h + part @ weight[:, begin:end].t()
             begin = end
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
             h = F.linear(h.relu(), weight, bias)

@@ -88,11 +88,12 @@ def _lanczos(
 ) -> EigenPairs:
     """Implicitly restarted Lanczos at the lower end; falls back, or says that it did not settle."""
     n = matrix.shape[0]
-    width = min(n - 1, max(2 * num + 20, 60))
+    width = min(n - 1, 2 * num + 40)
+    tol = 1e-10 if n < SHIFT_INVERT_BELOW else 1e-8
     restarts = LANCZOS_RESTARTS if may_factorise else 20 * LANCZOS_RESTARTS
     try:
         values, vectors = eigsh(
-            matrix, k=num, which="SA", v0=start, ncv=width, maxiter=restarts, tol=1e-10
+            matrix, k=num, which="SA", v0=start, ncv=width, maxiter=restarts, tol=tol
         )
         values, vectors = _with_missed(matrix, values, vectors, start, restarts)
     except ArpackNoConvergence as stalled:
@@ -121,7 +122,7 @@ def _with_missed(
     What was found is shifted out of the way; as long as the smallest of what is left lies below
     the largest found, it takes that one's place.
     """
-    n, width = matrix.shape[0], min(matrix.shape[0] - 1, 60)
+    n, width = matrix.shape[0], min(matrix.shape[0] - 1, 40)
     above = 2.0 * float(abs(matrix).sum(axis=1).max())
     for _ in range(values.size):
         found = vectors

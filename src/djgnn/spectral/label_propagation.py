@@ -12,6 +12,7 @@ from djgnn.errors import InputError
 from djgnn.spectral.heterophily import known_labels
 from djgnn.spectral.laplacians import (
     as_adjacency,
+    degrees,
     is_undirected,
     normalized_adjacency,
     transition_matrix,
@@ -105,9 +106,14 @@ def propagate_labels(
     one_hot[labelled, label[labelled]] = 1.0
     step = propagation_matrix(matrix, operator)
     if num_iterations is None:
-        system = sp.csr_array(sp.eye_array(label.size) - share * step)
-        symmetric = operator == "symmetric" and is_undirected(matrix)
-        scores = solve_sparse(system, (1 - share) * one_hot, method=method, symmetric=symmetric)
+        scale = np.ones(label.size)
+        if operator == "random_walk":
+            # Rows times their degree make I - alpha P symmetric on an undirected graph.
+            degree = degrees(matrix)
+            scale = np.where(degree > 0, degree, 1.0)
+        system = sp.csr_array(sp.diags_array(scale) @ (sp.eye_array(label.size) - share * step))
+        right = (1 - share) * scale[:, None] * one_hot
+        scores = solve_sparse(system, right, method=method, symmetric=is_undirected(matrix))
     else:
         scores = _iterate(step, one_hot, share, num_iterations)
     reached = can_reach(step, labelled)

@@ -85,6 +85,7 @@ def nearest_nodes(
         >>> indices.ravel().tolist(), distances.ravel().tolist()
         ([1, 0, 1], [1.0, 1.0, 2.0])
     """
+    from scipy.spatial import cKDTree
     from sklearn.neighbors import NearestNeighbors
 
     n = embedding.shape[0]
@@ -93,12 +94,22 @@ def nearest_nodes(
         raise InputError(
             f"k: there are {placed.size - 1} other nodes with a place, ask for 1 to that (got {k})"
         )
-    algorithm = "kd_tree" if embedding.shape[1] <= TREE_UP_TO else "brute"
-    search = NearestNeighbors(n_neighbors=k, algorithm=algorithm).fit(embedding[placed])
-    found = search.kneighbors(return_distance=False)
+    points = embedding[placed]
+    if points.shape[1] <= TREE_UP_TO:
+        found = _others(cKDTree(points).query(points, k + 1, workers=-1)[1])
+    else:
+        search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(points)
+        found = search.kneighbors(return_distance=False)
     indices = np.full((n, k), -1, dtype=np.int64)
     distances = np.full((n, k), np.nan)
     indices[placed] = placed[found]
     pairs = np.stack([np.repeat(placed, k), indices[placed].ravel()], axis=1)
     distances[placed] = embedding_distances(embedding, pairs).reshape(-1, k)
     return indices, distances
+
+
+def _others(found: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Take each node off its own list; among duplicates it can be missing, then the last goes."""
+    own = found == np.arange(found.shape[0])[:, None]
+    own[~own.any(axis=1), -1] = True
+    return found[~own].reshape(found.shape[0], -1)
