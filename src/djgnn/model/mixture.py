@@ -68,7 +68,8 @@ class ConvexMixture(nn.Module):
         begin = 0
         for part in parts:
             end = begin + part.shape[1]
-            h = h + part @ weight[:, begin:end].t()
+            # `linear`, not `@`: its gradient is ten times faster for few classes.
+            h = h + F.linear(part, weight[:, begin:end])
             begin = end
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
             h = F.linear(h.relu(), weight, bias)

@@ -112,4 +112,4 @@ def _others(found: NDArray[np.int64]) -> NDArray[np.int64]:
     """Take each node off its own list; among duplicates it can be missing, then the last goes."""
     own = found == np.arange(found.shape[0])[:, None]
     own[~own.any(axis=1), -1] = True
-    return found[~own].reshape(found.shape[0], -1)
+    return np.asarray(found[~own].reshape(found.shape[0], -1), dtype=np.int64)
