@@ -35,3 +35,13 @@ def test_every_torch_layout_is_the_same_operator() -> None:
         assert torch.equal(SparseOperator.from_torch(layout).to_dense(), dense)
     back = SparseOperator.from_torch(dense.to_sparse_coo()).to_scipy()
     assert np.array_equal(back.toarray(), dense.numpy())
+
+
+def test_long_columns_are_multiplied_block_by_block() -> None:
+    matrix = sp.random_array((1500, 3), density=0.7, rng=0)
+    operator = SparseOperator.from_scipy(matrix, torch.float64)
+    assert len(operator.transposed) == 3
+    h = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(1500, 4, dtype=torch.float64)
+    (gradient,) = torch.autograd.grad(((operator @ h) * weight).sum(), h)
+    torch.testing.assert_close(gradient, operator.to_dense().t() @ weight)
