@@ -7,6 +7,8 @@ forth. Here both gradients are products again: one with the transposed table, on
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,14 +33,38 @@ def aggregate(table: FilterTable, h: Tensor) -> Tensor:
     Shapes:
         h and result ``[n, branches * hidden]``.
     """
-    n, branches = table.index.shape[0], table.num_branches
+    layout = _layout(table.branches, table.index.shape[0], h.device)
     index, value = normalized_entries(table)
-    per_node = index.shape[1]
-    sizes = torch.tensor([len(ranks) + 1 for ranks in table.branches])
-    start = torch.cumsum(sizes, 0) - sizes
-    indptr = (torch.arange(n)[:, None] * per_node + start).reshape(-1)
-    indptr = torch.cat([indptr, torch.tensor([n * per_node])]).to(h.device)
-    return weighted_sum(indptr, index.reshape(-1), value.reshape(-1), h, h.shape[1] // branches)
+    hidden = h.shape[1] // table.num_branches
+    return weighted_sum(layout.indptr, index.reshape(-1), value.reshape(-1), h, hidden)
+
+
+@dataclass(frozen=True, eq=False)
+class _Layout:
+    """Where the entries of the filters stand: the same at every step.
+
+    Shapes:
+        branch, rank ``[E]`` for E entries per node (rank 0 is the self loop), belongs
+        ``[E, branches]``, indptr ``[n * branches + 1]``.
+    """
+
+    branch: Tensor
+    rank: Tensor
+    belongs: Tensor
+    indptr: Tensor
+
+
+@lru_cache(maxsize=16)
+def _layout(branches: tuple[tuple[int, ...], ...], n: int, device: torch.device) -> _Layout:
+    columns = [(b, r) for b, ranks in enumerate(branches) for r in (0, *ranks)]
+    branch = torch.tensor([b for b, _ in columns])
+    rank = torch.tensor([r for _, r in columns])
+    sizes = torch.bincount(branch, minlength=len(branches))
+    starts = torch.arange(n)[:, None] * len(columns) + torch.cumsum(sizes, 0) - sizes
+    indptr = torch.cat([starts.reshape(-1), torch.tensor([n * len(columns)])])
+    kind = torch.int32 if index_dtype(n * len(columns)) is np.int32 else torch.int64
+    parts = (branch, rank, F.one_hot(branch, len(branches)).double(), indptr.to(kind))
+    return _Layout(*(part.to(device) for part in parts))
 
 
 def normalized_entries(table: FilterTable) -> tuple[Tensor, Tensor]:
@@ -48,15 +74,13 @@ def normalized_entries(table: FilterTable) -> tuple[Tensor, Tensor]:
         Positions (node * branches + branch) and values, both ``[n, branches + kept ranks]``.
     """
     n, branches = table.index.shape[0], table.num_branches
-    device = table.index.device
-    columns = [(b, r) for b, ranks in enumerate(table.branches) for r in (0, *ranks)]
-    branch = torch.tensor([b for b, _ in columns], device=device)
-    rank = torch.tensor([r for _, r in columns], device=device)
-    itself = torch.arange(n, device=device)[:, None]
+    layout = _layout(table.branches, n, table.index.device)
+    branch, rank = layout.branch, layout.rank
+    itself = torch.arange(n, device=branch.device)[:, None]
     other = (table.index != itself).to(table.weight.dtype) * table.weight
-    node = torch.cat([itself, table.index], dim=1)[:, rank]
+    node = torch.cat([itself, table.index], dim=1).index_select(1, rank)
     value = torch.cat([other.new_ones(n, 1), other], dim=1).index_select(1, rank)
-    belongs = F.one_hot(branch, branches).to(value.dtype)
+    belongs = layout.belongs.to(value.dtype)
     # The self loop alone makes every row sum at least 1.
     inverse_root = (value @ belongs).rsqrt()
     position = node * branches + branch
@@ -85,7 +109,8 @@ def weighted_sum(indptr: Tensor, index: Tensor, value: Tensor, h: Tensor, hidden
         out: Tensor = _WeightedSum.apply(value, h, indptr, index, hidden)  # type: ignore[no-untyped-call]
         return out
     rows = h.contiguous().view(-1, hidden)
-    summed = F.embedding_bag(index, rows, indptr[:-1], mode="sum", per_sample_weights=value)
+    starts = indptr[:-1].to(index.dtype)
+    summed = F.embedding_bag(index, rows, starts, mode="sum", per_sample_weights=value)
     return summed.view_as(h)
 
 
@@ -98,8 +123,7 @@ class _WeightedSum(torch.autograd.Function):
     ) -> Tensor:
         h = h.contiguous()
         rows = h.view(-1, hidden)
-        kind = torch.int32 if index_dtype(index.numel(), *rows.shape) is np.int32 else torch.int64
-        indptr, index = indptr.to(kind), index.to(kind)
+        index = index.to(indptr.dtype)
         ctx.save_for_backward(value, h, indptr, index)
         ctx.hidden = hidden
         out = torch.empty_like(h)

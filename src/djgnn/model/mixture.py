@@ -68,8 +68,9 @@ class ConvexMixture(nn.Module):
         begin = 0
         for part in parts:
             end = begin + part.shape[1]
-            # `linear`, not `@`: its gradient is ten times faster for few classes.
-            h = h + F.linear(part, weight[:, begin:end])
+            # Few classes times wide parts: this way round both gradients walk along rows of
+            # `part`; as `part @ block.t()` one of them is ten times slower.
+            h = h + (weight[:, begin:end] @ part.t()).t()
             begin = end
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
             h = F.linear(h.relu(), weight, bias)
