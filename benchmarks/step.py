@@ -22,6 +22,7 @@ from djgnn.model import dense_forward
 from djgnn.training.config import resolve
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets, step
+from djgnn.training.passes import two_phase
 from djgnn.training.provenance import PeakMemory
 
 BARS = {"texas": 3, "chameleon": 25, "squirrel": 100, "actor": 100}
@@ -35,7 +36,8 @@ def our_step(graph: Graph) -> Callable[[], None]:
     training, generator = config.training, seeded(0)
     groups = module.parameter_groups(training.weight_decay, training.weight_decay)
     optimizer = torch.optim.Adam(groups, lr=training.lr, fused=True)
-    return lambda: step(module, inputs, targets, training, optimizer, generator)  # type: ignore[return-value]
+    passes = two_phase(module, inputs, targets.train)
+    return lambda: step(passes, targets, training, optimizer, generator)  # type: ignore[return-value]
 
 
 def dense_step(graph: Graph) -> Callable[[], None]:

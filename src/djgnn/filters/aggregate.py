@@ -21,7 +21,7 @@ from djgnn.filters.table import FilterTable
 from djgnn.graph.operator import csr_product, csr_tensor, index_dtype
 
 
-def aggregate(table: FilterTable, h: Tensor) -> Tensor:
+def aggregate(table: FilterTable, h: Tensor, rows: Tensor | None = None) -> Tensor:
     r"""Apply :math:`\hat J^k = D_k^{-1/2} J^k D_k^{-1/2}` to block k of the columns of h.
 
     The diagonal of every filter is set to 1 first; :math:`D_k` holds the row sums, at least 1.
@@ -29,12 +29,15 @@ def aggregate(table: FilterTable, h: Tensor) -> Tensor:
     Args:
         table: Support and coefficients.
         h: One block of columns per branch, side by side.
+        rows: Nodes whose result is wanted; all by default.
 
     Shapes:
-        h and result ``[n, branches * hidden]``.
+        h ``[n, branches * hidden]``, result the same or ``[rows, branches * hidden]``.
     """
-    layout = _layout(table.branches, table.index.shape[0], h.device)
     index, value = normalized_entries(table)
+    if rows is not None:
+        index, value = index.index_select(0, rows), value.index_select(0, rows)
+    layout = _layout(table.branches, index.shape[0], h.device)
     hidden = h.shape[1] // table.num_branches
     return weighted_sum(layout.indptr, index.reshape(-1), value.reshape(-1), h, hidden)
 
@@ -102,7 +105,8 @@ def weighted_sum(indptr: Tensor, index: Tensor, value: Tensor, h: Tensor, hidden
         hidden: Width of a row.
 
     Shapes:
-        indptr ``[rows + 1]``, index and value ``[entries]``, h and result ``[n, blocks * hidden]``.
+        indptr ``[m * blocks + 1]``, index and value ``[entries]``, h ``[n, blocks * hidden]``,
+        result ``[m, blocks * hidden]``.
     """
     if h.device.type == "cpu":
         # One tensor comes back, no view of it: an in-place step on a view costs two copies.
@@ -111,7 +115,7 @@ def weighted_sum(indptr: Tensor, index: Tensor, value: Tensor, h: Tensor, hidden
     rows = h.contiguous().view(-1, hidden)
     starts = indptr[:-1].to(index.dtype)
     summed = F.embedding_bag(index, rows, starts, mode="sum", per_sample_weights=value)
-    return summed.view_as(h)
+    return summed.view(-1, h.shape[1])
 
 
 class _WeightedSum(torch.autograd.Function):
@@ -123,35 +127,32 @@ class _WeightedSum(torch.autograd.Function):
     ) -> Tensor:
         h = h.contiguous()
         rows = h.view(-1, hidden)
+        shape = (indptr.numel() - 1, rows.shape[0])
         index = index.to(indptr.dtype)
         ctx.save_for_backward(value, h, indptr, index)
-        ctx.hidden = hidden
-        out = torch.empty_like(h)
-        csr_product(csr_tensor(indptr, index, value, _square(rows)), rows, out.view_as(rows))
+        ctx.hidden, ctx.shape = hidden, shape
+        out = h.new_empty(shape[0] * hidden // h.shape[1], h.shape[1])
+        csr_product(csr_tensor(indptr, index, value, shape), rows, out.view(-1, hidden))
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None, None]:
         value, h, indptr, index = ctx.saved_tensors
         rows = h.view(-1, ctx.hidden)
-        grad = grads[0].contiguous().view_as(rows)
+        grad = grads[0].contiguous().view(-1, ctx.hidden)
         to_value = to_h = None
         if ctx.needs_input_grad[0]:
-            pattern = csr_tensor(indptr, index, torch.zeros_like(value), _square(rows))
+            pattern = csr_tensor(indptr, index, torch.zeros_like(value), ctx.shape)
             to_value = torch.sparse.sampled_addmm(pattern, grad, rows.t(), beta=0.0).values()
         if ctx.needs_input_grad[1]:
             entries = tuple(part.numpy() for part in (value, index, indptr))
-            turned = sp.csr_array(entries, shape=_square(rows)).tocsc()
+            turned = sp.csr_array(entries, shape=ctx.shape).tocsc()
             parts = (turned.indptr, turned.indices, turned.data)
             starts, sources, values = (torch.from_numpy(part) for part in parts)
-            transposed = csr_tensor(starts, sources, values, _square(rows))
+            transposed = csr_tensor(starts, sources, values, ctx.shape[::-1])
             to_h = torch.empty_like(h)
-            csr_product(transposed, grad, to_h.view_as(rows))
+            csr_product(transposed, grad, to_h.view(-1, ctx.hidden))
         return to_value, to_h, None, None, None
-
-
-def _square(rows: Tensor) -> tuple[int, int]:
-    return (rows.shape[0], rows.shape[0])
 
 
 def dense_normalize(filters: Tensor) -> Tensor:

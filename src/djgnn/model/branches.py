@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -40,14 +39,19 @@ class JumpBranches(nn.Module):
         glorot(self.weight, self.weight.shape[0], self.hidden_channels, generator)
         nn.init.zeros_(self.bias)
 
+    def encode(self, x: Tensor | SparseOperator) -> Tensor:
+        """X W of all branches, side by side."""
+        return x @ self.weight
+
     def forward(
         self,
-        x: Tensor | SparseOperator,
+        xw: Tensor,
         table: FilterTable,
+        rows: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Embeddings of all branches, side by side."""
-        h = aggregate(table, x @ self.weight).add_(self.bias)
+        """Embeddings of all branches, side by side, of all nodes or of some rows."""
+        h = aggregate(table, xw, rows).add_(self.bias)
         return relu_dropout(h, self.dropout, self.training, generator)
 
     def __repr__(self) -> str:
@@ -90,19 +94,32 @@ class HomophilicBranch(nn.Module):
             glorot(weight, weight.shape[0], weight.shape[1], generator)
             nn.init.zeros_(bias)
 
+    def encode(self, x: Tensor | SparseOperator, operator: SparseOperator) -> Tensor:
+        """The first layer before its activation."""
+        h: Tensor = (operator @ (x @ self.weights[0])).add_(self.biases[0])
+        return h
+
     def forward(
         self,
-        x: Tensor | SparseOperator,
+        encoded: Tensor,
         operator: SparseOperator,
+        rows: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Embedding of the homophilic branch."""
-        h: Any = x
-        for weight, bias in zip(self.weights, self.biases, strict=True):
-            h = (operator @ (h @ weight)).add_(bias)
-            h = relu_dropout(h, self.dropout, self.training, generator)
-        embedding: Tensor = h
-        return embedding
+        """Embedding of the homophilic branch.
+
+        Args:
+            encoded: What :meth:`encode` gave.
+            operator: The normalised adjacency, or some rows of it.
+            rows: Which rows; all by default.
+            generator: Source of dropout's randomness.
+        """
+        if len(self.weights) == 1:
+            h = encoded.clone() if rows is None else encoded.index_select(0, rows)
+            return relu_dropout(h, self.dropout, self.training, generator)
+        h = relu_dropout(encoded.clone(), self.dropout, self.training, generator)
+        h = (operator @ (h @ self.weights[1])).add_(self.biases[1])
+        return relu_dropout(h, self.dropout, self.training, generator)
 
 
 class StructureBranch(nn.Module):

@@ -14,7 +14,12 @@ from djgnn.jumps import JumpHierarchy, rank_lists
 from djgnn.model.branches import HomophilicBranch, JumpBranches, StructureBranch
 from djgnn.model.config import ModelConfig
 from djgnn.model.mixture import ConvexMixture
-from djgnn.model.operators import GraphOperators, adjacency_matrix, graph_operators
+from djgnn.model.operators import (
+    GraphOperators,
+    RowOperators,
+    adjacency_matrix,
+    graph_operators,
+)
 from djgnn.pump import DiffusionPump, PumpOutput
 
 
@@ -36,6 +41,31 @@ class DJOutput:
     def pump_loss(self) -> Tensor:
         """Trace ratio plus orthogonality."""
         return self.pump.trace_ratio + self.pump.orthogonality
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """What a pass knows before its first random number.
+
+    Shapes:
+        jumps ``[n, branches * hidden]`` (X W), homophilic ``[n, hidden]`` (its first layer).
+    """
+
+    pump: PumpOutput
+    table: FilterTable
+    jumps: Tensor
+    homophilic: Tensor | None
+
+    @property
+    def pump_loss(self) -> Tensor:
+        """Trace ratio plus orthogonality."""
+        return self.pump.trace_ratio + self.pump.orthogonality
+
+    def detach(self) -> Encoding:
+        """The same values without their history."""
+        table = FilterTable(self.table.index, self.table.weight.detach(), self.table.branches)
+        first = None if self.homophilic is None else self.homophilic.detach()
+        return Encoding(self.pump, table, self.jumps.detach(), first)
 
 
 class DJGNN(nn.Module):
@@ -154,17 +184,54 @@ class DJGNN(nn.Module):
         generator: torch.Generator | None = None,
     ) -> DJOutput:
         """One pass with everything it computed on the way."""
-        features = self._as_features(x)
         operators = self._as_operators(edge_index, edge_weight)
+        encoding = self.encode(x, operators)
+        embeddings = self._embed(encoding, operators, None, generator)
+        return DJOutput(
+            self.mixture(embeddings), encoding.pump, encoding.table, embeddings, self.mixture.alpha
+        )
+
+    def encode(self, x: Tensor | SparseOperator, operators: GraphOperators) -> Encoding:
+        """The first half of a pass: everything before the first random number.
+
+        Training and evaluation of the same weights share it.
+        """
+        features = self._as_features(x)
         positions = self.pump(operators.adjacency, operators.degree)
-        table = self._frozen or self._table(positions.u, operators)
-        parts = [self.jumps(features, table, generator)]
+        return Encoding(
+            pump=positions,
+            table=self._frozen or self._table(positions.u, operators),
+            jumps=self.jumps.encode(features),
+            homophilic=None
+            if self.homophilic is None
+            else self.homophilic.encode(features, operators.homophilic),
+        )
+
+    def decode(
+        self,
+        encoding: Encoding,
+        operators: GraphOperators | RowOperators,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """The second half of a pass: logits of all nodes, or of the rows of `operators`."""
+        rows = operators.index if isinstance(operators, RowOperators) else None
+        logits: Tensor = self.mixture(self._embed(encoding, operators, rows, generator))
+        return logits
+
+    def _embed(
+        self,
+        encoding: Encoding,
+        operators: GraphOperators | RowOperators,
+        rows: Tensor | None,
+        generator: torch.Generator | None,
+    ) -> tuple[Tensor, ...]:
+        parts = [self.jumps(encoding.jumps, encoding.table, rows, generator)]
         if self.homophilic is not None:
-            parts.append(self.homophilic(features, operators.homophilic, generator))
+            first = encoding.homophilic
+            parts.append(self.homophilic(first, operators.homophilic, rows, generator))
         if self.structure is not None:
             parts.append(self.structure(operators.adjacency, generator))
-        logits = self.mixture(parts)
-        return DJOutput(logits, positions, table, tuple(parts), self.mixture.alpha)
+        return tuple(parts)
 
     def _table(self, u: Tensor, operators: GraphOperators) -> FilterTable:
         hierarchy = self.hierarchy(u, operators)

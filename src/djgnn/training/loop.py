@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from djgnn.graph import Graph, Split
 from djgnn.training.config import TrainConfig
 from djgnn.training.metrics import decision, score
+from djgnn.training.passes import Passes, two_phase
 
 Progress = Callable[[int, "EpochRecord"], None]
 
@@ -109,6 +110,7 @@ def fit(
     """
     begun = time.perf_counter()
     optimizer = torch.optim.Adam(_groups(module, config), lr=config.lr, fused=True)
+    passes = two_phase(module, inputs, targets.train)
     history: list[EpochRecord] = []
     decisions: list[np.ndarray[Any, Any]] = []
     best: tuple[float, float] = (-math.inf, -math.inf)
@@ -116,8 +118,8 @@ def fit(
     kept_logits, kept_epoch = torch.empty(0), -1
     for epoch in range(config.epochs):
         try:
-            loss, pump_loss = step(module, inputs, targets, config, optimizer, generator)
-            logits = evaluate(module, inputs)
+            loss, pump_loss = step(passes, targets, config, optimizer, generator)
+            logits = passes.evaluate()
         except FloatingPointError:
             if kept_epoch < 0:
                 raise
@@ -149,39 +151,19 @@ def fit(
 
 
 def step(
-    module: nn.Module,
-    inputs: tuple[Any, Any],
+    passes: Passes,
     targets: Targets,
     config: TrainConfig,
     optimizer: torch.optim.Optimizer,
     generator: torch.Generator | None = None,
 ) -> tuple[Tensor, Tensor]:
     """One step of the optimiser: cross-entropy on the training nodes + lambda x pump loss."""
-    module.train()
     optimizer.zero_grad(set_to_none=True)
-    logits, pump_loss = _call(module, inputs, generator)
-    loss = F.cross_entropy(logits[targets.train], targets.train_y)
-    loss = loss + config.pump_weight * pump_loss
+    logits, pump_loss = passes.train(generator)
+    loss = F.cross_entropy(logits, targets.train_y) + config.pump_weight * pump_loss
     loss.backward()  # type: ignore[no-untyped-call]
     optimizer.step()
     return loss.detach(), pump_loss.detach()
-
-
-@torch.no_grad()
-def evaluate(module: nn.Module, inputs: tuple[Any, Any]) -> Tensor:
-    """Logits of all nodes, without dropout."""
-    module.eval()
-    return _call(module, inputs, None)[0]
-
-
-def _call(
-    module: nn.Module, inputs: tuple[Any, Any], generator: torch.Generator | None
-) -> tuple[Tensor, Tensor]:
-    output: Any = module(*inputs, generator=generator)
-    if isinstance(output, tuple):
-        logits, extra = output
-        return logits, extra
-    return output, output.new_zeros(())
 
 
 def _groups(module: nn.Module, config: TrainConfig) -> Iterable[Any]:
