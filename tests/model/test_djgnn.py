@@ -154,6 +154,15 @@ def test_a_changed_edge_list_is_noticed() -> None:
     assert not torch.allclose(before, after)
 
 
+def test_a_moved_model_prepares_the_graph_again() -> None:
+    x, edges = case()
+    made = model()
+    made(x, edges)
+    made.float()
+    logits, _ = made(x.float(), edges)
+    assert logits.dtype == torch.float32
+
+
 def test_edge_weights_reach_pump_and_branches() -> None:
     x, edges = case()
     made = model()
@@ -182,6 +191,23 @@ def test_freezing_the_pump_fixes_filters_of_weight_one() -> None:
     logits, _ = made(x, operators)
     logits.sum().backward()
     assert made.pump.weight.grad is None
+    made.reset_parameters()
+    assert made.pump.weight.requires_grad
+
+
+def test_decoding_some_rows_gives_those_rows() -> None:
+    x, edges = case()
+    made = model().eval()
+    operators = made.prepare(edges)
+    chosen = torch.tensor([7, 0, 3])
+    expected, _ = made(x, operators)
+    encoding = made.encode(x, operators)
+    torch.testing.assert_close(made.decode(encoding, operators.rows(chosen)), expected[chosen])
+    torch.testing.assert_close(made.decode(encoding.detach(), operators), expected)
+    one_layer = model(hb_layers=1).eval()
+    encoding = one_layer.encode(x, operators)
+    some = one_layer.decode(encoding, operators.rows(chosen))
+    torch.testing.assert_close(some, one_layer(x, operators)[0][chosen])
 
 
 def test_symmetric_treatment_is_the_union_of_both_directions() -> None:

@@ -138,6 +138,10 @@ def test_the_structure_branch_must_earn_its_place(graph: Graph) -> None:
     needed = plain.validation + standard_error(plain.validation, int(parts.val.sum()))
     expected = free if free.validation > needed else plain
     assert torch.equal(gated.logits, expected.logits)
+    assert gated.gate == {
+        "with_structure": free.validation,
+        "without_structure": plain.validation,
+    }
     assert free.module.structure is not None
     assert plain.module.structure is None
 
@@ -149,6 +153,8 @@ def test_decoupled_mode_trains_the_pump_first_and_never_after(graph: Graph) -> N
     frozen = fitted.module._frozen
     assert torch.equal(frozen.weight, torch.ones_like(frozen.weight))
     assert not fitted.module.pump.weight.requires_grad
+    cell = run_cell("djgnn", graph, config, [0, 1])  # one module, two splits
+    assert cell.splits[0].validation == fitted.validation
 
 
 def test_a_cell_reports_every_split_with_sample_deviation(graph: Graph) -> None:

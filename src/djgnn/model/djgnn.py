@@ -150,7 +150,8 @@ class DJGNN(nn.Module):
         return (*names, *(["structure"] if self.structure is not None else []))
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw all weights anew and forget every cache."""
+        """Draw all weights anew, forget every cache, and set a frozen pump free."""
+        self.pump.requires_grad_(True)
         for part in (self.pump, self.jumps, self.homophilic, self.structure, self.mixture):
             if part is not None:
                 part.reset_parameters(generator)
@@ -305,12 +306,14 @@ class DJGNN(nn.Module):
     ) -> GraphOperators:
         if isinstance(edge_index, GraphOperators):
             return edge_index
-        held = self._operators
-        if held is None or (
-            held[0] is not edge_index
-            or held[2] is not edge_weight
-            or held[1] != edge_index._version
-        ):
+        held, weight = self._operators, self.pump.weight
+        fits = (
+            held is not None
+            and (held[0] is edge_index and held[2] is edge_weight)
+            and held[1] == edge_index._version
+            and (held[3].degree.dtype, held[3].degree.device) == (weight.dtype, weight.device)
+        )
+        if held is None or not fits:
             made = self.prepare(edge_index, edge_weight)
             self._operators = held = (edge_index, edge_index._version, edge_weight, made)
         return held[3]

@@ -98,6 +98,7 @@ def write_run(
         "protocol": "validation",
         "seed": seed,
         "result": result.to_dict(),
+        "structure_gate": fitted.gate,
         "alpha": branch_weights(fitted),
         "versions": versions(),
     }

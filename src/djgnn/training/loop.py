@@ -63,6 +63,8 @@ class EpochRecord:
 class Fitted:
     """A trained model at its selected epoch.
 
+    `gate` has the validation scores with and without the structure branch where both were tried.
+
     Shapes:
         logits ``[n, classes]``; decisions ``[epochs, test nodes]``, see
         :func:`djgnn.training.metrics.decision`.
@@ -75,6 +77,7 @@ class Fitted:
     history: tuple[EpochRecord, ...]
     decisions: np.ndarray[Any, Any]
     seconds: float
+    gate: dict[str, float] | None = None
 
     @property
     def merit(self) -> tuple[float, float]:

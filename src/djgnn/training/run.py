@@ -48,7 +48,8 @@ def train(
         spent = fitted.seconds + plain.seconds
         needed = plain.validation + standard_error(plain.validation, targets.val_y.numel())
         chosen = fitted if fitted.validation > needed else plain
-        fitted = dataclasses.replace(chosen, seconds=spent)
+        gate = {"with_structure": fitted.validation, "without_structure": plain.validation}
+        fitted = dataclasses.replace(chosen, seconds=spent, gate=gate)
     labels = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y[parts.test]
     return fitted, judge(fitted, labels, graph.metric, split)
 
