@@ -45,6 +45,13 @@ def test_presets_are_what_they_say() -> None:
     assert author.training.epochs == 400  # the published log's
 
 
+def test_our_own_values_do_not_touch_the_published_model() -> None:
+    assert resolve("author", "pubmed").training.lr == 0.01
+    ours = resolve("default", "pubmed").training
+    assert (ours.lr, ours.epochs, ours.patience) == (0.03, 250, 50)
+    assert resolve("default", "pubmed").model.hidden_channels == 128
+
+
 def test_yaml_round_trip(tmp_path: Path) -> None:
     config = resolve("author", "texas", lr=0.5)
     (tmp_path / "c.yaml").write_text(config.to_yaml())

@@ -126,7 +126,10 @@ class RunConfig:
 
 
 def resolve(name: str = "default", dataset: str | None = None, **changes: Any) -> RunConfig:
-    """The configuration of a run: preset, then the data set's own values, then the changes.
+    """The configuration of a run.
+
+    The paper's values for the data set come first, then the preset, then what the data set's file
+    says for that preset alone, then the changes.
 
     Args:
         name: Preset, ``"default"``, ``"author"`` or ``"paper"``.
@@ -143,13 +146,13 @@ def resolve(name: str = "default", dataset: str | None = None, **changes: Any) -
     if dataset in named_configurations():
         file = _configurations().joinpath(f"{dataset}.yaml")
         own = yaml.safe_load(file.read_text("utf-8"))
-        config = config.replace(**own.get("model", {}), **own.get("training", {}))
-        config = config.replace(**values.get("model", {}), **values.get("training", {}))
+        for section in (own, values, own.get(name, {})):
+            config = config.replace(**section.get("model", {}), **section.get("training", {}))
     return config.replace(**{key: value for key, value in changes.items() if value is not None})
 
 
 def named_configurations() -> list[str]:
-    """Data sets with a configuration of the paper (its last table)."""
+    """Data sets with a configuration: the paper's last table, and ours where it differs."""
     return sorted(f.name[:-5] for f in _configurations().iterdir() if f.name.endswith(".yaml"))
 
 
