@@ -216,6 +216,19 @@ def test_splits_that_cannot_be_learned_from_are_refused(graph: Graph) -> None:
         run(one, small())
 
 
+def test_labels_outside_the_masks_are_not_used(graph: Graph) -> None:
+    nodes = np.arange(graph.num_nodes)
+    masked = graph.with_masks(
+        nodes < 60, (nodes >= 60) & (nodes < 90), (nodes >= 90) & (nodes < 120)
+    )
+    y = graph.y.copy()
+    y[120:] = (y[120:] + 1) % graph.num_classes
+    config = small(structure=False)
+    first, second = (run(g, config) for g in (masked, dataclasses.replace(masked, y=y)))
+    assert torch.equal(first[0].logits, second[0].logits)
+    assert first[1].test == second[1].test
+
+
 def test_no_test_nodes_means_no_test_score(graph: Graph) -> None:
     some = np.arange(graph.num_nodes) < 80
     masked = graph.with_masks(some, ~some, np.zeros(graph.num_nodes, dtype=bool))

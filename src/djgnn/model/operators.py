@@ -11,6 +11,7 @@ from torch import Tensor
 
 from djgnn.graph.operator import SparseOperator
 from djgnn.jumps import TwinClasses, single_classes, twin_classes
+from djgnn.spectral import symmetrize
 
 ADJACENCIES = ("given", "symmetric")
 
@@ -102,7 +103,7 @@ def treat(adjacency: sp.sparray, treatment: str) -> sp.csr_array:
     if treatment not in ADJACENCIES:
         raise ValueError(f"adjacency must be one of {', '.join(ADJACENCIES)} (got '{treatment}')")
     given = sp.csr_array(adjacency).astype(np.float64)
-    return sp.csr_array(given.maximum(given.T)) if treatment == "symmetric" else given
+    return symmetrize(given) if treatment == "symmetric" else given
 
 
 def gcn_normalize(adjacency: sp.sparray) -> sp.csr_array:
