@@ -137,6 +137,45 @@ def datasets(data: Data = None, as_json: AsJson = False) -> None:
     list_datasets(data, as_json)
 
 
+@app.command()
+def inspect(
+    dataset: Annotated[str | None, typer.Option(help="A benchmark set by name.")] = None,
+    edges: Annotated[Path | None, typer.Option(help="Edge table (CSV, TSV, Parquet).")] = None,
+    nodes: Annotated[Path | None, typer.Option(help="Node table (CSV, TSV, Parquet).")] = None,
+    label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None,
+    symmetric: Annotated[
+        bool, typer.Option("--symmetric", help="Add the reverse of every edge.")
+    ] = False,
+    data: Data = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """What a graph is like: size, twins, leaks, heterophily, which adjacency to use."""
+    from djgnn.cli.inspect import read_graph, run_inspect
+
+    graph = read_graph(dataset, edges, nodes, label, symmetric, data)
+    found = run_inspect(graph, seed=seed, quiet=as_json)
+    if as_json:
+        print(json.dumps(found, ensure_ascii=False))
+
+
+@app.command()
+def sbm(
+    out: Annotated[Path, typer.Option(help="Folder of the study; a started one is continued.")],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A tiny version that takes seconds and proves nothing.")
+    ] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """The block-model study of Appendix B: accuracy against heterophily and spectral gap."""
+    from djgnn.cli.sbm import run_sbm
+
+    found = run_sbm(out, quick=quick, quiet=quiet or as_json)
+    if as_json:
+        print(json.dumps(found, ensure_ascii=False))
+
+
 @bench.command("run")
 def bench_run(
     model: Annotated[str, typer.Option(help="djgnn, mlp or gcn.")],

@@ -8,12 +8,14 @@ from djgnn.graph.graph import Graph, Split
 from djgnn.graph.npz import read_npz, write_npz
 from djgnn.graph.registry import available, find, load
 from djgnn.graph.sbm import heterophilic_sbm, stochastic_block_model
+from djgnn.graph.sbm_levels import SbmLevel, sbm_at_level, sbm_level
 from djgnn.graph.splits import random_splits
 from djgnn.graph.tables import read_tables, write_tables
 
 __all__ = [
     "Card",
     "Graph",
+    "SbmLevel",
     "Split",
     "available",
     "find",
@@ -23,6 +25,8 @@ __all__ = [
     "random_splits",
     "read_npz",
     "read_tables",
+    "sbm_at_level",
+    "sbm_level",
     "stochastic_block_model",
     "write_npz",
     "write_tables",

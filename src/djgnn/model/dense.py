@@ -13,7 +13,9 @@ from djgnn.model.djgnn import DJGNN
 def dense_forward(model: DJGNN, x: Tensor, adjacency: Tensor) -> tuple[Tensor, Tensor]:
     """Logits and pump loss of `model` with n x n matrices, literally from the equations.
 
-    Dropout acts on the concatenation as while training; the structure branch sees whole rows.
+    Dropout acts on the concatenation as while training; the structure branch sees whole rows. A
+    dense product may round equal rows of A to rows of U that differ in the last bit, and then this
+    formulation ranks twins by noise; the sparse one never does.
 
     Args:
         model: Where the weights come from.

@@ -1,0 +1,71 @@
+"""`djgnn sbm`: the block-model study of Appendix B, its two figures and its verdicts."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from djgnn.bench.sbm_claims import READINGS, Verdict, judge_claims
+from djgnn.bench.sbm_figures import draw_figures, need_matplotlib
+from djgnn.bench.sbm_study import Cell, SbmStudy, run_study
+from djgnn.graph.files import atomic_write
+
+CLAIMS = {
+    "a": "small gaps help",
+    "b": "low or medium structural heterophily and a gap not too high give good results",
+    "c": "large gaps lead to the worst performance",
+}
+VERDICTS = "verdicts.json"
+
+
+def run_sbm(out: Path, *, quick: bool, quiet: bool) -> dict[str, Any]:
+    """Run what is missing, draw, judge; return what `--json` prints."""
+    begun = time.perf_counter()
+    need_matplotlib()
+    study = SbmStudy.quick() if quick else SbmStudy()
+    progress = Console(stderr=True, highlight=False, quiet=quiet)
+
+    def follow(done: int, total: int, cell: Cell) -> None:
+        progress.print(
+            f"{done}/{total}  {cell.series}, gap {cell.gap:g}, level {cell.level}, "
+            f"seed {cell.seed}  ({time.perf_counter() - begun:.0f} s)"
+        )
+
+    cells = run_study(study, out, follow)
+    figures = draw_figures(study, cells, out)
+    verdicts = judge_claims(cells)
+    report = {
+        "cells": len(cells),
+        "seconds_of_cells": sum(cell["seconds"] for cell in cells),
+        "figures": [str(figure) for figure in figures],
+        "verdicts": [verdict.to_dict() for verdict in verdicts],
+    }
+    with atomic_write(out / VERDICTS) as file:
+        file.write((json.dumps(report["verdicts"], indent=1) + "\n").encode("utf-8"))
+    if not quiet:
+        _print(verdicts, report, out, quick)
+    return report
+
+
+def _print(verdicts: list[Verdict], report: dict[str, Any], out: Path, quick: bool) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    for claim, text in CLAIMS.items():
+        console.print(f"[bold]Claim {claim}[/bold]: {text}")
+        for verdict in verdicts:
+            if verdict.claim == claim:
+                reading = READINGS.get(verdict.reading, "either reading of the gap")
+                word = "held" if verdict.held else "did not hold"
+                console.print(f"  {verdict.series} series, {reading}: [bold]{word}[/bold]")
+                console.print(f"    {escape(verdict.why)}")
+    if quick:
+        console.print("A quick run shows that the study works; its verdicts mean nothing.")
+    console.print(
+        f"{report['cells']} cells, {report['seconds_of_cells']:.0f} s of computing. Every value: "
+        f"{escape(str(out / 'cells.jsonl'))}; figures: "
+        + ", ".join(escape(name) for name in report["figures"])
+    )
