@@ -9,12 +9,18 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from djgnn.errors import InputError as InputError
+    from djgnn.estimator import DJClassifier as DJClassifier
     from djgnn.graph import Graph as Graph
     from djgnn.model import DJGNN as DJGNN
 
-_HOME = {"Graph": "djgnn.graph", "DJGNN": "djgnn.model", "InputError": "djgnn.errors"}
+_HOME = {
+    "DJClassifier": "djgnn.estimator",
+    "DJGNN": "djgnn.model",
+    "Graph": "djgnn.graph",
+    "InputError": "djgnn.errors",
+}
 
-__all__ = ["DJGNN", "Graph", "InputError", "__version__"]
+__all__ = ["DJGNN", "DJClassifier", "Graph", "InputError", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -16,8 +16,8 @@ READINGS = {
     "printed": "gap = (p-q)/(p+q)",
     "spectral": "gap = 1 - (p-q)/(p+q), that of the walk",
 }
-ERRORS_NEEDED = 2.0
-"""A difference counts when it is this many standard errors from zero."""
+CONFIDENCE = 0.95
+"""Two-sided; few seeds need more standard errors for it (Student's t)."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Estimate:
 
     mean: float
     error: float
+    count: int
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Estimate:
@@ -33,20 +34,24 @@ class Estimate:
 
         Example:
             >>> Estimate.of([1.0, 3.0])
-            Estimate(mean=2.0, error=1.0)
+            Estimate(mean=2.0, error=1.0, count=2)
         """
         array = np.asarray(values, dtype=np.float64)
         spread = float(array.std(ddof=1)) if array.size > 1 else float("nan")
-        return cls(float(array.mean()), spread / math.sqrt(array.size))
+        return cls(float(array.mean()), spread / math.sqrt(array.size), array.size)
 
     def above(self, bar: float = 0.0) -> bool:
-        """Whether the mean is above a bar by the errors needed.
+        """Whether the mean is above a bar, with the confidence asked for; never for one seed.
 
         Example:
-            >>> Estimate(1.0, 0.4).above(), Estimate(1.0, 0.6).above()
+            >>> Estimate(1.0, 0.3, 5).above(), Estimate(1.0, 0.3, 3).above()
             (True, False)
         """
-        return self.mean - bar > ERRORS_NEEDED * self.error
+        from scipy.stats import t
+
+        if self.count < 2:
+            return False
+        return self.mean - bar > float(t.ppf((1 + CONFIDENCE) / 2, self.count - 1)) * self.error
 
     def __str__(self) -> str:
         return f"{self.mean:.2f} +- {self.error:.2f}"
@@ -97,7 +102,7 @@ def judge_claims(cells: Sequence[CellValues]) -> list[Verdict]:
     - c, large gaps are worst: the gap with the lowest mean accuracy is the largest, by a margin to
       the next.
 
-    Every comparison is made seed by seed and must be two standard errors from zero.
+    Every comparison is made seed by seed and must differ from zero at the 95 percent level.
 
     Args:
         cells: Records of :func:`djgnn.bench.sbm_study.run_study`.
@@ -122,12 +127,11 @@ def gap_means(cells: Sequence[CellValues]) -> dict[float, list[float]]:
 
 def _small_gaps(cells: Sequence[CellValues], series: str, reading: str) -> Verdict:
     sign = 1.0 if reading == "printed" else -1.0
-    correlations = [sign * r for r in _correlations(cells)]
+    correlation = Estimate.of([sign * r for r in _correlations(cells)])
     means = gap_means(cells)
     small, large = (min(means), max(means)) if sign > 0 else (max(means), min(means))
     ahead = Estimate.of([a - b for a, b in zip(means[small], means[large], strict=True)])
-    correlation = Estimate.of(correlations)
-    held = Estimate(-correlation.mean, correlation.error).above()
+    held = Estimate(-correlation.mean, correlation.error, correlation.count).above()
     why = (
         f"correlation of accuracy with the gap {correlation}; smallest gap "
         f"((p-q)/(p+q) = {small:g}) minus largest ({large:g}): {ahead} points"

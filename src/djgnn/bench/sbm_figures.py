@@ -71,9 +71,11 @@ def _png(figure: Figure) -> bytes:
     from PIL import Image
 
     drawn, small = io.BytesIO(), io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=110)
+    figure.savefig(drawn, format="png", dpi=100)
     with Image.open(drawn) as image:
-        image.convert("RGB").quantize(256).save(small, format="png", optimize=True)
+        # Median cut, the usual way, would move the rare colours at the ends of the scale.
+        reduced = image.convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE)
+        reduced.save(small, format="png", optimize=True)
     return small.getvalue()
 
 
@@ -107,7 +109,8 @@ def _levels_figure(
             fontsize=10,
         )
     _label_rows(axes)
-    figure.colorbar(image, ax=axes[2, :].tolist(), label="distance in U", shrink=0.9, pad=0.01)
+    beside = axes[2, -1].inset_axes((1.06, 0.0, 0.07, 1.0))
+    figure.colorbar(image, cax=beside, label="distance in U")
     axes[1, -1].legend(
         title="column", fontsize=8, title_fontsize=8, markerscale=4, handletextpad=0.2,
         loc="center left", bbox_to_anchor=(1.01, 0.5),
@@ -125,7 +128,11 @@ def _label_rows(axes: Any) -> None:
     for row, text in enumerate(texts):
         axes[row, 0].set_ylabel(text)
     for column in range(axes.shape[1]):
-        for row, text in ((1, "node, by community"), (2, "node, by community"), (3, "first comp.")):
+        for row, text in (
+            (1, "node, by community"),
+            (2, "node, by community"),
+            (3, "first component"),
+        ):
             axes[row, column].set_xlabel(text, fontsize=9)
         for row in range(4):
             axes[row, column].tick_params(labelsize=8)
@@ -165,6 +172,7 @@ def _draw_columns(ax: Axes, view: dict[str, Any], order: NDArray[np.int64]) -> N
         ax.scatter(np.arange(n), values, s=2, color=colour, linewidths=0, label=f"{column + 1}")
     _draw_borders(ax, view, order)
     ax.set_xlim(0, n)
+    ax.set_xticks([0, n // 2])
     ax.set_ylim(-1.08, 1.08)
 
 
@@ -182,6 +190,8 @@ def _draw_distances(
     from scipy.spatial.distance import cdist
 
     points = view["u"][order].astype(np.float64)
+    ax.set_xticks([0, order.size // 2])
+    ax.set_yticks([0, order.size // 2])
     return ax.imshow(cdist(points, points), cmap="viridis", vmin=0, vmax=farthest)
 
 

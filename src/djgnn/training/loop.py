@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from djgnn.graph import Graph, Split
+from djgnn.training.allocator import release_free_memory
 from djgnn.training.config import TrainConfig
 from djgnn.training.metrics import decision, score
 from djgnn.training.passes import Passes, two_phase
@@ -133,6 +134,7 @@ def fit(
         if math.isfinite(record.validation_loss) and record.merit > best:
             best, kept_epoch, kept_logits = record.merit, epoch, logits
             kept = _copy(module.state_dict(), kept)
+        release_free_memory(epoch)
         if progress is not None:
             progress(config.epochs, record)
         if config.patience is not None and epoch - kept_epoch >= config.patience:

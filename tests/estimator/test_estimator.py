@@ -1,0 +1,100 @@
+"""The scikit-learn face."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from djgnn import DJClassifier, InputError
+from djgnn.graph import Graph, heterophilic_sbm, random_splits
+
+FAST = {"epochs": 15, "hidden_channels": 8, "num_jumps": 2}
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return heterophilic_sbm(200)
+
+
+@pytest.fixture(scope="module")
+def known(graph: Graph) -> np.ndarray:
+    return np.where(np.arange(graph.num_nodes) % 2 == 0, graph.y, -1)
+
+
+@pytest.fixture(scope="module")
+def fitted(graph: Graph, known: np.ndarray) -> DJClassifier:
+    return DJClassifier(options=FAST).fit(graph, known)
+
+
+def test_every_node_is_classified(graph: Graph, fitted: DJClassifier) -> None:
+    proba = fitted.predict_proba(graph)
+    assert proba.shape == (graph.num_nodes, 4)
+    np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-5)
+    assert (fitted.predict(graph) == fitted.classes_[proba.argmax(axis=1)]).all()
+    assert (fitted.transduction_ == fitted.predict(graph)).all()
+    assert fitted.embedding_.shape == (graph.num_nodes, 5)
+    assert sum(fitted.branch_weights_.values()) == pytest.approx(1)
+    assert len(fitted.history_) == 15
+    unseen = np.where(np.arange(graph.num_nodes) % 2 == 1, graph.y, -1)
+    assert fitted.score(graph, unseen) > 0.3  # four classes
+
+
+@pytest.mark.parametrize("kind", ["str", "float", "none"])
+def test_labels_of_any_type_mean_the_same(
+    kind: str, graph: Graph, known: np.ndarray, fitted: DJClassifier
+) -> None:
+    forms = {
+        "str": ["" if c < 0 else f"class {c}" for c in known],
+        "float": [np.nan if c < 0 else float(c) for c in known],
+        "none": [None if c < 0 else f"class {c}" for c in known],
+    }
+    other = DJClassifier(options=FAST).fit(graph, forms[kind])
+    assert (other.predict_proba(graph) == fitted.predict_proba(graph)).all()
+    assert other.classes_[1] == {"str": "class 1", "float": 1.0, "none": "class 1"}[kind]
+
+
+def test_hidden_labels_do_not_matter(graph: Graph, known: np.ndarray, fitted: DJClassifier) -> None:
+    rolled = dataclasses.replace(graph, y=np.roll(graph.y, 1))
+    again = DJClassifier(options=FAST).fit(rolled, known)
+    assert (again.predict_proba(graph) == fitted.predict_proba(graph)).all()
+
+
+def test_stored_splits_are_honoured_and_test_labels_unseen(graph: Graph) -> None:
+    split = random_splits(graph)
+    first = DJClassifier(options=FAST).fit(split)
+    y = split.y.copy()
+    y[split.split(0).test] = 0
+    second = DJClassifier(options=FAST).fit(dataclasses.replace(split, y=y))
+    assert (first.predict_proba(graph) == second.predict_proba(graph)).all()
+
+
+def test_scikit_learn_s_manners(graph: Graph, known: np.ndarray, fitted: DJClassifier) -> None:
+    twin = clone(fitted)
+    assert twin.get_params() == fitted.get_params()
+    assert twin.set_params(random_state=3).random_state == 3
+    with pytest.raises(NotFittedError):
+        twin.predict(graph)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert (again.predict(graph) == fitted.predict(graph)).all()
+    other = DJClassifier(options=FAST, random_state=1).fit(graph, known)
+    assert (other.predict_proba(graph) != fitted.predict_proba(graph)).any()
+
+
+def test_what_cannot_be_fitted_is_refused(graph: Graph, known: np.ndarray, fitted) -> None:
+    with pytest.raises(InputError, match="one label per node"):
+        DJClassifier().fit(graph, known[:5])
+    with pytest.raises(InputError, match="one class"):
+        DJClassifier(options=FAST).fit(graph, np.zeros(graph.num_nodes))
+    with pytest.raises(InputError, match="no node has a label"):
+        DJClassifier(options=FAST).fit(graph, np.full(graph.num_nodes, -1))
+    with pytest.raises(InputError, match="no option 'speed'"):
+        DJClassifier(options={"speed": 1}).fit(graph, known)
+    with pytest.raises(InputError, match="validation_size"):
+        DJClassifier(validation_size=0).fit(graph, known)
+    with pytest.raises(InputError, match="not the one"):
+        fitted.predict(heterophilic_sbm(200, random_state=5))
