@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 from functools import cache
 from typing import Any
 
-EVERY = 10
+EVERY = 5
 
 
 @cache
@@ -19,7 +20,7 @@ def _trim() -> Any:
 
 
 def release_free_memory(epoch: int = 0) -> None:
-    """Return free heap pages to the system, in every tenth epoch.
+    """Return free heap pages to the system, in every fifth epoch.
 
     Tensors of a few MiB come from the heap, where small allocations between them keep the holes
     they leave from being returned. Mapping every tensor on its own avoids that and makes an epoch
@@ -27,4 +28,6 @@ def release_free_memory(epoch: int = 0) -> None:
     """
     trim = _trim()
     if trim is not None and epoch % EVERY == 0:
+        if epoch == 0:
+            gc.collect()  # an optimiser of an earlier run may still be waiting in a cycle
         trim(0)
