@@ -4,7 +4,7 @@
 
 Each data set in a process of its own: libraries are imported and warmed up on a small graph, the
 data are read, the high-water mark is reset; then `fit` with the preset `default`, run folder
-included. Memory does not grow with the number of epochs.
+included. Longer runs may read a little higher: the C library keeps some freed memory in fragments.
 """
 
 from __future__ import annotations
