@@ -12,6 +12,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from djgnn.jumps.triton_search import MAX_DIMENSION, MAX_WIDTH, triton_available
+
 Engine = Callable[[Tensor, int], Tensor]
 
 KDTREE_MAX_DIMENSION = 8
@@ -61,7 +63,28 @@ def blockwise(points: Tensor, q: int, block_elements: int | None = None) -> Tens
     return index
 
 
-ENGINES: dict[str, Engine] = {"dense": dense, "kdtree": kdtree, "blockwise": blockwise}
+def triton(points: Tensor, q: int) -> Tensor:
+    """Tiles in KD order searched by a fused kernel on a GPU; blockwise where there is no Triton."""
+    if on_tiles("triton", points, q):
+        from djgnn.jumps.triton_search import triton_search
+
+        return triton_search(points, q)
+    return blockwise(points, q)
+
+
+ENGINES: dict[str, Engine] = {
+    "dense": dense,
+    "kdtree": kdtree,
+    "blockwise": blockwise,
+    "triton": triton,
+}
+
+
+def on_tiles(name: str, points: Tensor, width: int) -> bool:
+    """Whether the search of that name runs on the tiles of a GPU: there, with Triton, K <= 64."""
+    if name not in ("auto", "triton") or points.device.type != "cuda" or width > MAX_WIDTH:
+        return False
+    return points.shape[1] <= MAX_DIMENSION and triton_available()
 
 
 def choose_engine(name: str, points: Tensor) -> Engine:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from djgnn.jumps.engines import Engine, choose_engine, pairwise_distances
+from djgnn.jumps.engines import Engine, choose_engine, on_tiles, pairwise_distances
 from djgnn.jumps.twins import TwinClasses
 
 ROW_ELEMENTS = 1 << 22
@@ -77,7 +77,7 @@ def rank_lists(
         raise ValueError(
             f"num_ranks must be between 0 and the number of nodes, {n} (got {num_ranks})"
         )
-    points = u.detach()[twins.representative].double()
+    points = u.detach()[twins.representative]
     if not bool(torch.isfinite(points).all()):
         raise FloatingPointError(
             "positions U are no longer finite: training diverged; lower the learning rate"
@@ -85,6 +85,11 @@ def rank_lists(
     if num_ranks == 0:
         empty = torch.empty(points.shape[0], 0, dtype=torch.int64, device=u.device)
         return JumpHierarchy(empty, twins)
+    if isinstance(engine, str) and on_tiles(engine, points, num_ranks):
+        from djgnn.jumps.gpu_ranks import gpu_rank_lists
+
+        return JumpHierarchy(gpu_rank_lists(points, twins, num_ranks), twins)
+    points = points.double()
     search = choose_engine(engine, points) if isinstance(engine, str) else engine
     return JumpHierarchy(_ranks(points, twins, num_ranks, search), twins)
 
