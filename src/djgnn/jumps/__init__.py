@@ -2,11 +2,13 @@
 
 from djgnn.jumps.engines import ENGINES, choose_engine
 from djgnn.jumps.ranks import JumpHierarchy, dense_rank_lists, rank_lists
+from djgnn.jumps.tiles import SearchMemory
 from djgnn.jumps.twins import TwinClasses, single_classes, twin_classes
 
 __all__ = [
     "ENGINES",
     "JumpHierarchy",
+    "SearchMemory",
     "TwinClasses",
     "choose_engine",
     "dense_rank_lists",

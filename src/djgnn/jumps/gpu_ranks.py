@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from djgnn.jumps.triton_search import triton_search
+from djgnn.jumps.tiles import SearchMemory
+from djgnn.jumps.triton_search import pair_squares, triton_search
 from djgnn.jumps.twins import TwinClasses
 
 # Two distances this close, relatively, may come out of two engines in either order.
@@ -14,7 +15,9 @@ ROW_ELEMENTS = 1 << 22
 
 
 @torch.no_grad()
-def gpu_rank_lists(points: Tensor, twins: TwinClasses, num_ranks: int) -> Tensor:
+def gpu_rank_lists(
+    points: Tensor, twins: TwinClasses, num_ranks: int, memory: SearchMemory | None = None
+) -> Tensor:
     """The first ranks of every class, the nodes sorted by (distance, node).
 
     Classes at the same position are merged first. Lists of classes sorted by (distance, class) are
@@ -25,6 +28,7 @@ def gpu_rank_lists(points: Tensor, twins: TwinClasses, num_ranks: int) -> Tensor
         points: Position of every class, in the precision of U.
         twins: Classes of nodes with equal positions.
         num_ranks: R, at least 1.
+        memory: What earlier searches left.
 
     Shapes:
         points ``[m, p]``, result ``[m, R]``.
@@ -32,7 +36,7 @@ def gpu_rank_lists(points: Tensor, twins: TwinClasses, num_ranks: int) -> Tensor
     merged, group = merge_coincident(points, twins)
     inner = points if group is None else points[_first_class(merged, twins)]
     width = min(num_ranks, merged.num_classes)
-    candidates = triton_search(inner, width)
+    candidates = triton_search(inner, width, memory)
     ranks = _expand(inner, merged, candidates, num_ranks)
     return ranks if group is None else ranks[group]
 
@@ -91,8 +95,6 @@ def _hash(points: Tensor) -> Tensor:
 
 def _expand(points: Tensor, twins: TwinClasses, candidates: Tensor, num_ranks: int) -> Tensor:
     """Members of the candidate classes one after the other; equidistant classes by node."""
-    from djgnn.jumps.triton_search import pair_squares
-
     m = points.shape[0]
     own = torch.arange(m, device=points.device)
     distances = pair_squares(points, own, candidates).sqrt()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from djgnn.jumps.engines import Engine, choose_engine, on_tiles, pairwise_distances
+from djgnn.jumps.tiles import SearchMemory
 from djgnn.jumps.twins import TwinClasses
 
 ROW_ELEMENTS = 1 << 22
@@ -45,7 +46,11 @@ class JumpHierarchy:
 
 @torch.no_grad()
 def rank_lists(
-    u: Tensor, twins: TwinClasses, num_ranks: int, engine: str | Engine = "auto"
+    u: Tensor,
+    twins: TwinClasses,
+    num_ranks: int,
+    engine: str | Engine = "auto",
+    memory: SearchMemory | None = None,
 ) -> JumpHierarchy:
     r"""Sort, for every node i, all nodes (i too) by :math:`(\|U_i - U_j\|, j)`; keep the first.
 
@@ -58,6 +63,7 @@ def rank_lists(
         twins: Classes of nodes with equal rows of A (hence of U).
         num_ranks: How many ranks R to keep.
         engine: Name of an engine, ``"auto"``, or a function of its signature.
+        memory: What earlier searches of slowly moving positions left, to save time on a GPU.
 
     Shapes:
         u ``[n, p]``.
@@ -88,7 +94,7 @@ def rank_lists(
     if isinstance(engine, str) and on_tiles(engine, points, num_ranks):
         from djgnn.jumps.gpu_ranks import gpu_rank_lists
 
-        return JumpHierarchy(gpu_rank_lists(points, twins, num_ranks), twins)
+        return JumpHierarchy(gpu_rank_lists(points, twins, num_ranks, memory), twins)
     points = points.double()
     search = choose_engine(engine, points) if isinstance(engine, str) else engine
     return JumpHierarchy(_ranks(points, twins, num_ranks, search), twins)

@@ -87,17 +87,19 @@ def _absorb(squares, label, best, names, worst, worst_name, bound):
 @triton.jit
 def nearest_kernel(
     points, label, low, high, rows, row_low, row_high, bounds, out_names, out_best,
-    num_rows, num_tiles, stride, tile_stride, row_tiles, slack,
+    num_rows, num_tiles, stride, tile_stride, row_tiles, slack, splits,
     P: tl.constexpr, Q: tl.constexpr, SLOTS: tl.constexpr,
     ROWS: tl.constexpr, TILE: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """The Q least (squared distance, label) of each of ROWS rows.
 
     Tiles are visited only if their box is nearer to the box of the rows, and then to some row,
-    than the Q-th distance found so far.
+    than the Q-th distance found so far. Where rows are few, several programs share the tiles, and
+    each leaves a list of its own.
     """
     kind = points.dtype.element_ty
     pid = tl.program_id(0)
+    split = tl.program_id(1)
     r = pid * ROWS + tl.arange(0, ROWS)
     r = tl.minimum(r, num_rows - 1)
     here = tl.load(rows + r)
@@ -111,7 +113,7 @@ def nearest_kernel(
     own = (tl.min(here, axis=0) // TILE).to(tl.int32)
     first = tl.maximum(own - 1, 0)
     last = tl.minimum(own + 2, num_tiles)
-    for near_tile in range(first, last):
+    for near_tile in range(first, tl.where(split == 0, last, first)):
         columns = near_tile * TILE + tl.arange(0, TILE)
         squares = _squares(points, stride, here, columns, kind, P)
         best, names, worst, worst_name = _absorb(
@@ -120,7 +122,7 @@ def nearest_kernel(
 
     chunks = tl.cdiv(num_tiles, CHUNK)
     own_chunk = own // CHUNK
-    for i in range(chunks):
+    for i in range(split, chunks, splits):
         c = (own_chunk + i) % chunks
         t = c * CHUNK + tl.arange(0, CHUNK)
         box = slack * _box_to_boxes(
@@ -145,7 +147,7 @@ def nearest_kernel(
             following = tl.min(tl.where(wanted, t, 2147483647), axis=0)
 
     r = pid * ROWS + tl.arange(0, ROWS)
-    place = r[None, :].to(tl.int64) * Q + slot[:, None]
+    place = (r[None, :].to(tl.int64) * splits + split) * Q + slot[:, None]
     keep = (r < num_rows)[None, :] & (slot < Q)[:, None]
     tl.store(out_names + place, names, mask=keep)
     tl.store(out_best + place, best, mask=keep)
@@ -153,7 +155,7 @@ def nearest_kernel(
 
 @triton.jit
 def pair_kernel(
-    points, own, names, out, num_rows, P: tl.constexpr, Q: tl.constexpr,
+    points, own, names, out, num_rows, num_points, P: tl.constexpr, Q: tl.constexpr,
     SLOTS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """Squared distances, in float64, of each row's point to the points of its list."""
@@ -163,10 +165,43 @@ def pair_kernel(
     place = r[:, None].to(tl.int64) * Q + slot[None, :]
     mine = tl.load(own + r, mask=r < num_rows, other=0).to(tl.int64)
     theirs = tl.load(names + place, mask=keep, other=0).to(tl.int64)
+    there = theirs < num_points  # empty places of a list name no point
     total = tl.zeros([ROWS, SLOTS], tl.float64)
     for d in range(P):
         x = tl.load(points + mine * P + d).to(tl.float64)
-        y = tl.load(points + theirs * P + d).to(tl.float64)
+        y = tl.load(points + theirs * P + d, mask=there, other=float("inf")).to(tl.float64)
         gap = x[:, None] - y
         total += gap * gap
     tl.store(out + place, total, mask=keep)
+
+
+@triton.jit
+def products_kernel(
+    points, norms, rows, out_names, out_best, num_rows, num_tiles,
+    P: tl.constexpr, Q: tl.constexpr, SLOTS: tl.constexpr,
+    ROWS: tl.constexpr, TILE: tl.constexpr, STAGES: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """The Q least ``|y|^2 - 2 x y`` of each of ROWS rows, by matrix products, over all points."""
+    r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    here = tl.load(rows + tl.minimum(r, num_rows - 1))
+    d = tl.arange(0, P)
+    x = tl.load(points + here[None, :] * P + d[:, None]) * -2.0
+    slot = tl.arange(0, SLOTS)
+    empty = tl.where(slot < Q, float("inf"), -float("inf"))
+    best = tl.zeros([SLOTS, ROWS], tl.float32) + empty[:, None]
+    names = tl.zeros([SLOTS, ROWS], tl.int32) + (2147483647 - slot)[:, None]
+    worst, worst_name = _worst_of(best, names)
+    bound = tl.zeros([ROWS], tl.float32) + 3.0e38
+    for t in tl.range(0, num_tiles, num_stages=STAGES):
+        columns = t * TILE + tl.arange(0, TILE)
+        y = tl.load(points + columns[:, None] * P + d[None, :])
+        squares = tl.dot(y, x, input_precision=PRECISION) + tl.load(norms + columns)[:, None]
+        passing = tl.min(squares, axis=0) < worst
+        if tl.max(passing.to(tl.int32), axis=0) > 0:
+            best, names, worst, worst_name = _absorb(
+                squares, columns, best, names, worst, worst_name, bound
+            )
+    place = r[None, :].to(tl.int64) * Q + slot[:, None]
+    keep = (r < num_rows)[None, :] & (slot < Q)[:, None]
+    tl.store(out_names + place, names, mask=keep)
+    tl.store(out_best + place, best, mask=keep)

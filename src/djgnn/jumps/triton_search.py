@@ -2,8 +2,9 @@
 
 Points are sorted in space (:func:`djgnn.jumps.kd_order.kd_order`) and cut into tiles with boxes.
 One program of the kernel serves a few neighbouring points: it keeps their nearest so far in
-registers, and visits a tile only if its box is nearer than the last of them. No distance is ever
-written to memory.
+registers, and visits a tile only if its box is nearer than the last of them. Where no box can be
+left out, as with many dimensions, all products are taken by the matrix units instead. No distance
+is ever written to memory.
 """
 
 from __future__ import annotations
@@ -14,22 +15,27 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from djgnn.jumps.kd_order import kd_order, tile_boxes
+from djgnn.jumps.kd_order import tile_boxes
+from djgnn.jumps.tiles import SearchMemory, TiledPoints
 
 MAX_WIDTH = 64
 MAX_DIMENSION = 64
 # Fetched beyond what is asked for, so that the float64 order of the list can be certified.
 SPARE = 2
-CHUNK = 128
+# Fewer programs than this leave parts of a large GPU idle.
+PROGRAMS = 1024
+# Above these, if a sample of points reaches most boxes, products beat skipping.
+PRODUCT_DIMENSION = 9
+PRODUCT_POINTS = 8192
 
 
 @dataclass(frozen=True)
 class Tiling:
     """How the kernel cuts its work: rows of a program, points of a tile, warps."""
 
-    rows: int
-    tile: int
-    warps: int
+    rows: int = 32
+    tile: int = 32
+    warps: int = 1
 
 
 @cache
@@ -44,49 +50,60 @@ def triton_available() -> bool:
     return True
 
 
-def default_tiling(p: int, kind: torch.dtype, width: int) -> Tiling:
-    """Measured on an H200: few dimensions prune well with small tiles, many want large ones."""
-    return Tiling(32, 32, 1) if kind == torch.float64 or width > 16 else Tiling(32, 64, 1)
+@torch.no_grad()
+def triton_search(
+    points: Tensor, q: int, memory: SearchMemory | None = None, tiling: Tiling | None = None
+) -> Tensor:
+    """The q least (distance, index) of every point, itself included, exactly.
 
+    float32 points are searched in float32, a few more than asked for. The list is sorted anew in
+    float64; it is right if the q-th distance is below anything that float32 may have left out.
+    The other rows (ties, and distances that differ by less than float32 can see) are searched in
+    float64, by (squared distance, index).
 
-@dataclass(frozen=True, eq=False)
-class TiledPoints:
-    """Points in KD order, coordinates in rows, with the boxes of their tiles.
+    Args:
+        points: Positions on a GPU, no two of them equal.
+        q: Width of a list, at most 64.
+        memory: What an earlier search of nearly the same points left; it saves time, not more.
+        tiling: How the work is cut; measured values by default.
 
     Shapes:
-        points ``[p, padded]``, label ``[padded]`` (int32), low, high ``[p, padded tiles]``,
-        order ``[m]`` (place -> point).
+        points ``[m, p]``, result ``[m, q]`` (int64).
     """
-
-    points: Tensor
-    label: Tensor
-    low: Tensor
-    high: Tensor
-    order: Tensor
-    tile: int
-
-    @classmethod
-    def build(cls, points: Tensor, tile: int, order: Tensor | None = None) -> TiledPoints:
-        """Sort points and cut them into tiles; the last tile is filled with points at infinity."""
-        m, p = points.shape
-        order = kd_order(points, tile) if order is None else order
-        placed = points[order]
-        tiles = -(-m // tile)
-        low, high = tile_boxes(placed, tile)
-        padded = -(-tiles // CHUNK) * CHUNK
-        inside = placed.new_full((p, tiles * tile), torch.inf)
-        inside[:, :m] = placed.t()
-        label = torch.full((tiles * tile,), 2**31 - 1, dtype=torch.int32, device=points.device)
-        label[:m] = order
-        boxes = [side.new_full((p, padded), torch.inf) for side in (low, high)]
-        boxes[0][:, :tiles], boxes[1][:, :tiles] = low.t(), high.t()
-        return cls(inside, label, boxes[0], boxes[1], order, tile)
+    m = points.shape[0]
+    memory = memory or SearchMemory()
+    cut = tiling or Tiling()
+    tiled = TiledPoints.build(points, cut.tile, memory.order_for(points, cut.tile))
+    if points.dtype != torch.float32:
+        names, _ = nearest(tiled, _places(points), q, None, cut)
+        return _by_point(tiled, in_order(points, tiled.order, names)[0])
+    wide = min(q + SPARE, m)
+    bounds = memory.bounds_for(points, tiled.order, wide)
+    if bounds is None and _boxes_are_useless(tiled, points, wide):
+        names, outside = products(points, tiled.order, wide)
+    else:
+        names, best = nearest(tiled, _places(points), wide, bounds, cut)
+        outside = _left_out(best, points.shape[1])
+    memory.keep(tiled, names)
+    names, squares = in_order(points, tiled.order, names)
+    found = names[:, :q]
+    if wide < m:
+        reach = squares[:, q - 1] * (1 + 1e-12)
+        unsure = (reach >= outside).nonzero().squeeze(1)
+        if unsure.numel():
+            exact = TiledPoints.build(points.double(), cut.tile, tiled.order)
+            names, _ = nearest(exact, unsure, q, reach[unsure], cut)
+            found[unsure] = in_order(points, tiled.order[unsure], names)[0][:, :q]
+    return _by_point(tiled, found)
 
 
 def nearest(
     tiled: TiledPoints, rows: Tensor, q: int, bounds: Tensor | None, tiling: Tiling
 ) -> tuple[Tensor, Tensor]:
     """The q least (squared distance, label) of the points at some places, in no order.
+
+    Where the rows are few, several such lists are given, one after the other, with some places
+    empty (a label beyond all points, distance infinite).
 
     Args:
         tiled: The points.
@@ -96,7 +113,7 @@ def nearest(
         tiling: How the work is cut.
 
     Shapes:
-        rows, bounds ``[r]``, results ``[r, q]``.
+        rows, bounds ``[r]``, results ``[r, several * q]``.
     """
     from djgnn.jumps.triton_kernels import nearest_kernel
 
@@ -106,19 +123,57 @@ def nearest(
     limit = torch.finfo(kind).max
     bounds = tiled.points.new_full((count,), limit) if bounds is None else bounds.to(kind)
     row_low, row_high = tile_boxes(tiled.points[:, rows].t(), tiling.rows)
-    names = torch.empty(count, q, dtype=torch.int32, device=rows.device)
-    best = torch.empty(count, q, dtype=kind, device=rows.device)
+    programs = row_low.shape[0]
+    splits = max(1, min(PROGRAMS // programs, tiled.low.shape[1] // tiled.CHUNK, 64))
+    names = torch.empty(count, splits * q, dtype=torch.int32, device=rows.device)
+    best = torch.empty(count, splits * q, dtype=kind, device=rows.device)
     # A box distance may be rounded up by less than this.
     slack = 1 - 2 * (p + 4) * torch.finfo(kind).eps
-    nearest_kernel[(row_low.shape[0],)](
+    nearest_kernel[(programs, splits)](
         tiled.points, tiled.label, tiled.low, tiled.high, rows,
         row_low.t().contiguous(), row_high.t().contiguous(), bounds, names, best,
-        count, -(-tiled.order.numel() // tiled.tile), stride, tiled.low.shape[1],
-        row_low.shape[0], slack,
-        P=p, Q=q, SLOTS=_power(q), ROWS=tiling.rows, TILE=tiled.tile, CHUNK=CHUNK,
+        count, tiled.num_tiles, stride, tiled.low.shape[1], programs, slack, splits,
+        P=p, Q=q, SLOTS=power(q), ROWS=tiling.rows, TILE=tiled.tile, CHUNK=tiled.CHUNK,
         num_warps=tiling.warps,
     )  # fmt: skip
     return names, best
+
+
+def products(
+    points: Tensor, order: Tensor, q: int, rows: int = 32, tile: int = 64, warps: int = 1
+) -> tuple[Tensor, Tensor]:
+    """The q nearest of all points by matrix products, and a bound of what is left out.
+
+    Args:
+        points: Positions in float32.
+        order: Which points are asked for, in the order of the result.
+        q: How many.
+        rows: Rows of a program.
+        tile: Points of a tile.
+        warps: Warps of a program.
+
+    Shapes:
+        points ``[m, p]``, order ``[r]``, results ``[r, q]`` and ``[r]``.
+    """
+    from djgnn.jumps.triton_kernels import products_kernel
+
+    m, p = points.shape
+    width, tiles = max(16, power(p)), -(-m // tile)
+    held = points.new_zeros(tiles * tile, width)
+    held[:m, :p] = points
+    norms = points.new_full((tiles * tile,), torch.inf)
+    norms[:m] = points.square().sum(dim=1)
+    names = torch.empty(order.numel(), q, dtype=torch.int32, device=points.device)
+    best = torch.empty(order.numel(), q, dtype=torch.float32, device=points.device)
+    products_kernel[(-(-order.numel() // rows),)](
+        held, norms, order, names, best, order.numel(), tiles,
+        P=width, Q=q, SLOTS=power(q), ROWS=rows, TILE=tile, STAGES=3, PRECISION="tf32x3",
+        num_warps=warps,
+    )  # fmt: skip
+    exact_norm = points.double().square().sum(dim=1)
+    # Three products of halves (tf32) err by a few units of float32 of |x| |y| per term.
+    error = 16 * (p + 8) * torch.finfo(torch.float32).eps * exact_norm.amax()
+    return names, best.amax(dim=1).double() + exact_norm[order] - error
 
 
 def pair_squares(points: Tensor, own: Tensor, names: Tensor) -> Tensor:
@@ -131,11 +186,10 @@ def pair_squares(points: Tensor, own: Tensor, names: Tensor) -> Tensor:
 
     count, q = names.shape
     out = torch.empty(count, q, dtype=torch.float64, device=points.device)
-    slots = _power(q)
+    slots = power(q)
     rows = max(1, 512 // slots)
-    grid = (-(-count // rows),)
-    pair_kernel[grid](
-        points.contiguous(), own, names.contiguous(), out, count,
+    pair_kernel[(-(-count // rows),)](
+        points.contiguous(), own, names.contiguous(), out, count, points.shape[0],
         P=points.shape[1], Q=q, SLOTS=slots, ROWS=rows,
     )  # fmt: skip
     return out
@@ -148,74 +202,38 @@ def in_order(points: Tensor, own: Tensor, names: Tensor) -> tuple[Tensor, Tensor
     return names.gather(1, order), squares
 
 
-@torch.no_grad()
-def triton_search(points: Tensor, q: int, tiling: Tiling | None = None) -> Tensor:
-    """The q least (distance, index) of every point, itself included, exactly.
+def power(q: int) -> int:
+    """The least power of two that is at least q."""
+    return 1 << max(q - 1, 0).bit_length()
 
-    float32 points are searched in float32, a few more than asked for. The list is sorted anew in
-    float64; it is right if the q-th distance is below anything that float32 may have left out.
-    The other rows (ties, and distances that differ by less than float32 can see) are searched in
-    float64, by (squared distance, index).
 
-    Args:
-        points: Positions on a GPU, no two of them equal.
-        q: Width of a list, at most 64.
-        tiling: How the work is cut; measured values by default.
-
-    Shapes:
-        points ``[m, p]``, result ``[m, q]`` (int64).
-    """
-    m, p = points.shape
-    if points.dtype != torch.float32:
-        return _search_exactly(points, q, tiling)
-    wide = min(q + SPARE, m)
-    cut = tiling or default_tiling(p, torch.float32, wide)
-    tiled = TiledPoints.build(points, cut.tile)
-    places = torch.arange(m, device=points.device)
-    names, best = nearest(tiled, places, wide, None, cut)
-    seen = best.amax(dim=1).double()
-    names, squares = in_order(points, tiled.order, names)
-    found = torch.empty(m, q, dtype=torch.int64, device=points.device)
-    found[tiled.order] = names[:, :q].long()
-    if wide == m:
-        return found
+def _left_out(best: Tensor, p: int) -> Tensor:
+    """A lower bound of the squared distances that float32 left out of a full list."""
     # Differences, squares and sums of float32 err by less than p + 4 units, relatively.
-    eps = torch.finfo(torch.float32).eps
-    outside = seen * (1 - (p + 4) * eps) - p * torch.finfo(torch.float32).tiny
-    unsure = (squares[:, q - 1] * (1 + 1e-12) >= outside).nonzero().squeeze(1)
-    if unsure.numel():
-        bounds = squares[unsure, q - 1] * (1 + 1e-12)
-        names = _settle_exactly(points, tiled, unsure, q, bounds, tiling)
-        found[tiled.order[unsure]] = names.long()
-    return found
+    kind = torch.finfo(torch.float32)
+    return best.amax(dim=1).double() * (1 - (p + 4) * kind.eps) - p * kind.tiny
 
 
-def _settle_exactly(
-    points: Tensor,
-    tiled: TiledPoints,
-    rows: Tensor,
-    q: int,
-    bounds: Tensor | None,
-    tiling: Tiling | None,
-) -> Tensor:
-    exact = points.double()
-    cut = tiling or default_tiling(points.shape[1], torch.float64, q)
-    again = TiledPoints.build(exact, cut.tile, tiled.order)
-    names, _ = nearest(again, rows, q, bounds, cut)
-    return in_order(points, tiled.order[rows], names)[0]
+def _boxes_are_useless(tiled: TiledPoints, points: Tensor, q: int, samples: int = 64) -> bool:
+    """Whether a few points reach most boxes within their q-th distance."""
+    m, p = points.shape
+    if p < PRODUCT_DIMENSION or m < PRODUCT_POINTS:
+        return False
+    places = torch.arange(0, m, max(1, m // samples), device=points.device)[:samples]
+    here = points[tiled.order[places]]
+    reach = torch.cdist(here, points).topk(q, dim=1, largest=False).values[:, -1]
+    low, high = (side[:, : tiled.num_tiles].t() for side in (tiled.low, tiled.high))
+    gap = torch.maximum(low - here[:, None], here[:, None] - high).clamp_min_(0)
+    reached = gap.square().sum(dim=2) <= reach[:, None].square()
+    return bool(reached.float().mean() > 0.5)
 
 
-def _search_exactly(points: Tensor, q: int, tiling: Tiling | None) -> Tensor:
-    m = points.shape[0]
-    cut = tiling or default_tiling(points.shape[1], points.dtype, q)
-    tiled = TiledPoints.build(points, cut.tile)
-    places = torch.arange(m, device=points.device)
-    names, _ = nearest(tiled, places, q, None, cut)
-    names = in_order(points, tiled.order, names)[0]
-    found = torch.empty(m, q, dtype=torch.int64, device=points.device)
+def _places(points: Tensor) -> Tensor:
+    return torch.arange(points.shape[0], device=points.device)
+
+
+def _by_point(tiled: TiledPoints, names: Tensor) -> Tensor:
+    """Lists by place as lists by point."""
+    found = torch.empty(names.shape, dtype=torch.int64, device=names.device)
     found[tiled.order] = names.long()
     return found
-
-
-def _power(q: int) -> int:
-    return 1 << max(q - 1, 0).bit_length()

@@ -17,7 +17,7 @@ _CHOICES = {
     "trace_form": ("max", "min"),
     "pump_adjacency": ("given", "symmetric"),
     "homophilic_adjacency": ("given", "symmetric"),
-    "engine": ("auto", "kdtree", "blockwise", "dense"),
+    "engine": ("auto", "kdtree", "triton", "blockwise", "dense"),
 }
 _LEAST = {
     "hidden_channels": 1,

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from djgnn.filters import FilterTable, branch_ranks, filter_table
 from djgnn.graph.operator import SparseOperator
-from djgnn.jumps import JumpHierarchy, rank_lists
+from djgnn.jumps import JumpHierarchy, SearchMemory, rank_lists
 from djgnn.model.branches import HomophilicBranch, JumpBranches, StructureBranch
 from djgnn.model.config import ModelConfig
 from djgnn.model.mixture import ConvexMixture
@@ -140,6 +140,7 @@ class DJGNN(nn.Module):
         self._features: tuple[Tensor, SparseOperator] | None = None
         self._ranked: tuple[GraphOperators, Tensor, JumpHierarchy] | None = None
         self._frozen: FilterTable | None = None
+        self._memory = SearchMemory()
         self.reset_parameters()
 
     @property
@@ -158,6 +159,7 @@ class DJGNN(nn.Module):
         if self.log_scale is not None:
             nn.init.zeros_(self.log_scale)
         self._operators = self._features = self._ranked = self._frozen = None
+        self._memory = SearchMemory()
 
     def forward(
         self,
@@ -246,7 +248,8 @@ class DJGNN(nn.Module):
         """
         held = self._ranked
         if held is None or held[0] is not operators or not torch.equal(held[1], u):
-            ranked = rank_lists(u, operators.twins, self.num_ranks, self.config.engine)
+            engine, memory = self.config.engine, self._memory
+            ranked = rank_lists(u, operators.twins, self.num_ranks, engine, memory)
             self._ranked = held = (operators, u.detach().clone(), ranked)
         return held[2]
 
