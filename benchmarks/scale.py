@@ -5,8 +5,9 @@
 Graphs are heterophilic block models with power-law degrees (the law of
 `djgnn.graph.degree_corrected_sbm`, drawn on the device), 128 features, 6.9 edges per node unless
 --edges says otherwise. The step is forward (pump, exact ranks, all branches), loss, backward and
-Adam, with nothing frozen; hidden 64 and K = 3, so six branches, 384 columns in all. GCN has two
-layers with 384 hidden columns, LINKX 384 as well. The dense formulation joins up to 4,000 nodes.
+Adam, with nothing frozen, in a CUDA graph where there are few nodes, as in `fit`; hidden 64 and
+K = 3, so six branches, 384 columns in all. GCN has two layers with 384 hidden columns, LINKX 384
+as well. The dense formulation joins up to 4,000 nodes.
 Prints a row per size, stages of our step, and the growth exponents between the sizes.
 """
 
@@ -27,12 +28,14 @@ import torch.nn.functional as F
 from djgnn.graph.operator import SparseOperator, csr_tensor
 from djgnn.jumps import single_classes
 from djgnn.model import DJGNN, GraphOperators, dense_forward
+from djgnn.training.graphed import Captured, can_be_captured
 from djgnn.training.provenance import PeakMemory
 
 FEATURES, HIDDEN, JUMPS, CLASSES, CENTERS = 128, 64, 3, 40, 5
 WIDTH = HIDDEN * (JUMPS + 3)
 DENSE_UP_TO = 4000
 DEGREE = 1_166_243 / 169_343
+Forward = Callable[[], tuple[torch.Tensor, torch.Tensor | float]]
 
 
 def draw(n: int, edges: int, device: str, seed: int = 0) -> tuple[torch.Tensor, ...]:
@@ -96,27 +99,32 @@ def operators_of(edge_index: torch.Tensor, n: int) -> GraphOperators:
 
 
 def training_step(
-    forward: Callable[[], tuple[torch.Tensor, torch.Tensor | float]],
+    forward: Forward,
     module: torch.nn.Module,
     y: torch.Tensor,
     train: torch.Tensor,
+    captured: bool = False,
 ) -> Callable[[], None]:
     optimizer = torch.optim.Adam(module.parameters(), lr=0.01, fused=True)
     labels = y[train]
 
-    def run() -> None:
+    def run() -> tuple[torch.Tensor]:
         logits, further = forward()
-        loss = F.cross_entropy(logits[train], labels) + further
+        loss = F.cross_entropy(logits.index_select(0, train), labels) + further
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+        return (loss.detach(),)
 
-    return run
+    if not captured:
+        return run  # type: ignore[return-value]
+    steps = Captured(None, optimizer)
+    return lambda: steps(run)  # type: ignore[return-value]
 
 
 def seconds(run: Callable[[], None], rounds: int, cuda: bool) -> float:
     times = []
-    for _ in range(rounds + 2):
+    for _ in range(rounds + 4):
         if cuda:
             torch.cuda.synchronize()
         begun = time.perf_counter()
@@ -124,7 +132,7 @@ def seconds(run: Callable[[], None], rounds: int, cuda: bool) -> float:
         if cuda:
             torch.cuda.synchronize()
         times.append(time.perf_counter() - begun)
-    return statistics.median(times[2:])
+    return statistics.median(times[4:])
 
 
 def peak_mib(run: Callable[[], None], cuda: bool) -> float:
@@ -171,7 +179,7 @@ def stages(module: DJGNN, x: Any, operators: GraphOperators, cuda: bool) -> dict
     return marks
 
 
-def gcn(edge_index: torch.Tensor, device: str) -> torch.nn.Module:
+def gcn(device: str) -> torch.nn.Module:
     from torch_geometric.nn.models import GCN
 
     return GCN(FEATURES, WIDTH, 2, CLASSES, dropout=0.5, cached=True).to(device)
@@ -184,36 +192,41 @@ def linkx(n: int, device: str) -> torch.nn.Module:
 
 
 def measure(n: int, edges: int, device: str, rounds: int, others: bool) -> dict[str, Any]:
-    cuda = device == "cuda"
     edge_index, x, y = draw(n, edges, device)
     train = torch.arange(0, n, 2, device=device)
-    operators = operators_of(edge_index, n)
     row: dict[str, Any] = {"nodes": n, "edges": edge_index.shape[1], "device": device}
 
-    def add(name: str, module: torch.nn.Module, forward: Callable[[], Any], wide: int) -> None:
+    def add(name: str, module: torch.nn.Module, forward: Forward, captured: bool = False) -> None:
         torch.manual_seed(0)
         module.train()
-        step = training_step(forward, module, y, train)
+        step = training_step(forward, module, y, train, captured)
         try:
-            row[f"{name}_mib"] = peak_mib(step, cuda)
-            row[f"{name}_ms"] = 1e3 * seconds(step, wide, cuda)
+            row[f"{name}_mib"] = peak_mib(step, device == "cuda")
+            row[f"{name}_ms"] = 1e3 * seconds(step, rounds, device == "cuda")
         except torch.OutOfMemoryError:
             row[f"{name}_ms"] = None
 
+    ours(row, add, edge_index, x)
+    if others:
+        plain = gcn(device)
+        add("gcn", plain, lambda: (plain(x, edge_index), 0.0))
+        other = linkx(n, device)
+        add("linkx", other, lambda: (other(x, edge_index), 0.0))
+    return row
+
+
+def ours(row: dict[str, Any], add: Any, edge_index: torch.Tensor, x: torch.Tensor) -> None:
+    n, device = len(x), x.device.type
+    operators = operators_of(edge_index, n)
     module = DJGNN(FEATURES, HIDDEN, CLASSES, n, JUMPS, num_centers=CENTERS).to(device)
-    add("ours", module, lambda: module(x, operators), rounds)
-    stages(module, x, operators, cuda)
-    row["stages"] = {k: round(v, 2) for k, v in stages(module, x, operators, cuda).items()}
+    captured = can_be_captured(module, operators)
+    add("ours", module, lambda: module(x, operators), captured)
+    stages(module, x, operators, device == "cuda")
+    parts = stages(module, x, operators, device == "cuda")
+    row["stages"] = {name: round(taken, 2) for name, taken in parts.items()}
     if n <= DENSE_UP_TO:
         adjacency = operators.adjacency.to_dense()
-        add("dense", module, lambda: dense_forward(module, x, adjacency), rounds)
-    del module, operators
-    if others:
-        plain = gcn(edge_index, device)
-        add("gcn", plain, lambda: (plain(x, edge_index), 0.0), rounds)
-        other = linkx(n, device)
-        add("linkx", other, lambda: (other(x, edge_index), 0.0), rounds)
-    return row
+        add("dense", module, lambda: dense_forward(module, x, adjacency))
 
 
 def exponent(rows: list[dict[str, Any]], key: str) -> float:
@@ -230,7 +243,9 @@ def show(row: dict[str, Any]) -> None:
             taken = row[f"{name}_ms"]
             size = row.get(f"{name}_mib", float("nan"))
             parts.append(
-                f"{name} out of memory" if taken is None else f"{name} {taken:.1f} ms {size:.0f} MiB"
+                f"{name} out of memory"
+                if taken is None
+                else f"{name} {taken:.1f} ms {size:.0f} MiB"
             )
     if row.get("gcn_ms"):
         parts.append(f"ours/gcn {row['ours_ms'] / row['gcn_ms']:.2f}")

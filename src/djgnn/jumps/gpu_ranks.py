@@ -1,4 +1,4 @@
-"""Rank lists on a GPU: coincident points merged, tiles searched, ties settled, all on the device."""
+"""Rank lists on a GPU: coincident points merged, tiles searched, ties settled, all in place."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import torch
 from torch import Tensor
 
 from djgnn.jumps.tiles import SearchMemory
-from djgnn.jumps.triton_search import pair_squares, triton_search
+from djgnn.jumps.triton_search import nearest_of_few, pair_squares, triton_search
 from djgnn.jumps.twins import TwinClasses
 
 # Two distances this close, relatively, may come out of two engines in either order.
 ROUNDING = 1e-14
 ROW_ELEMENTS = 1 << 22
+# Up to here comparing all pairs in float64 beats sorting them in space first.
+FEW = 1 << 15
+FEW_ELEMENTS = 1 << 24
 
 
 @torch.no_grad()
@@ -33,12 +36,30 @@ def gpu_rank_lists(
     Shapes:
         points ``[m, p]``, result ``[m, R]``.
     """
+    if few(points.shape[0], num_ranks):
+        return _rank_few(points, twins, num_ranks)
     merged, group = merge_coincident(points, twins)
     inner = points if group is None else points[_first_class(merged, twins)]
     width = min(num_ranks, merged.num_classes)
     candidates = triton_search(inner, width, memory)
     ranks = _expand(inner, merged, candidates, num_ranks)
     return ranks if group is None else ranks[group]
+
+
+def few(m: int, num_ranks: int) -> bool:
+    """Whether lists of m points are found without a look at the values, so in a CUDA graph too."""
+    return m <= FEW and m * num_ranks**2 <= FEW_ELEMENTS
+
+
+def _rank_few(points: Tensor, twins: TwinClasses, num_ranks: int) -> Tensor:
+    """All pairs in float64; ties between classes are always settled node by node."""
+    width = min(num_ranks, points.shape[0])
+    candidates, squares = nearest_of_few(points, width)
+    # A root may join two squares, and the oracle sorts roots.
+    distances = squares.sqrt()
+    if twins.num_nodes == twins.num_classes:
+        return _sorted_nodes(candidates, distances, num_ranks)
+    return _sorted_nodes(*_members(twins, candidates, distances, num_ranks), num_ranks)
 
 
 def merge_coincident(points: Tensor, twins: TwinClasses) -> tuple[TwinClasses, Tensor | None]:
@@ -104,7 +125,8 @@ def _expand(points: Tensor, twins: TwinClasses, candidates: Tensor, num_ranks: i
     tied = (close & (ends[:, :-1] - twins.count[candidates[:, :-1]] < num_ranks)).any(dim=1)
     rows = tied.nonzero().squeeze(1)
     step = max(1, ROW_ELEMENTS // (candidates.shape[1] * num_ranks))
-    for part in rows.split(step) if rows.numel() else ():
+    for begin in range(0, rows.numel(), step):
+        part = rows[begin : begin + step]
         ranks[part] = _settle(points, twins, part, candidates[part], num_ranks)
     return ranks
 
@@ -117,14 +139,25 @@ def _settle(
 
     exact = points.double()
     distances = pairwise_distances(exact[rows][:, None], exact[candidates]).squeeze(1)
-    place = torch.arange(num_ranks, device=rows.device)
+    return _sorted_nodes(*_members(twins, candidates, distances, num_ranks), num_ranks)
+
+
+def _members(
+    twins: TwinClasses, candidates: Tensor, distances: Tensor, num_ranks: int
+) -> tuple[Tensor, Tensor]:
+    """The first members of candidate classes and their distances, infinite beyond the last."""
+    place = torch.arange(num_ranks, device=candidates.device)
     count = twins.count[candidates][..., None]
     there = twins.start[candidates][..., None] + torch.minimum(place, count - 1)
-    nodes = twins.members[there]
     far = torch.where(place < count, distances[..., None], torch.inf)
-    nodes, order = nodes.flatten(1).sort(dim=1)
-    far, order = far.flatten(1).gather(1, order).sort(dim=1, stable=True)
-    return nodes.gather(1, order)[:, :num_ranks]
+    return twins.members[there].flatten(1), far.flatten(1)
+
+
+def _sorted_nodes(nodes: Tensor, distances: Tensor, num_ranks: int) -> Tensor:
+    """The first nodes by (distance, node)."""
+    nodes, order = nodes.sort(dim=1)
+    order = distances.gather(1, order).sort(dim=1, stable=True).indices
+    return nodes.gather(1, order[:, :num_ranks])
 
 
 def _flatten(candidates: Tensor, ends: Tensor, twins: TwinClasses, num_ranks: int) -> Tensor:

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+TOP = 2**32 - 1
+
 
 @torch.no_grad()
 def kd_order(points: Tensor, tile: int) -> Tensor:
@@ -28,18 +30,22 @@ def kd_order(points: Tensor, tile: int) -> Tensor:
         >>> kd_order(torch.tensor([[0.0], [9.0], [1.0], [8.0]]), 2).tolist()
         [0, 2, 3, 1]
     """
-    m = points.shape[0]
-    sorted_points = points.float()
-    order = torch.arange(m, device=points.device)
-    for owner in _cuts(-(-m // tile), points.device):
-        low, high = tile_boxes(sorted_points, tile)
-        segments = int(owner.shape[0])
-        widest = _widest(low, high, owner, segments)
-        place = owner.repeat_interleave(tile)[:m]
-        value = sorted_points.gather(1, widest[place][:, None]).squeeze(1)
-        cut = torch.sort((place << 32) + _sortable(value), stable=True).indices
-        order, sorted_points = order[cut], sorted_points[cut]
-    return order
+    m, p = points.shape
+    tiles = -(-m // tile)
+    codes = points.new_full((tiles * tile, p), TOP, dtype=torch.float64)
+    codes[:m] = _grid(points)  # what fills the last tile stays behind all points
+    order = torch.arange(tiles * tile, device=points.device)
+    for owner, sizes in _cuts(tiles, points.device):
+        grouped = codes.view(tiles, tile, p)
+        low, high = grouped.aminmax(dim=1)
+        bottom = torch.segment_reduce(low, "min", lengths=sizes, unsafe=True)
+        top = torch.segment_reduce(high, "max", lengths=sizes, unsafe=True)
+        widest = (top - bottom).argmax(dim=1).index_select(0, owner)
+        value = grouped.gather(2, widest[:, None, None].expand(-1, tile, 1)).squeeze(2)
+        # Whole numbers below 2^53: the segment first, then the coordinate.
+        cut = torch.sort(torch.add(value, owner[:, None], alpha=2**32).view(-1)).indices
+        order, codes = order.index_select(0, cut), codes.index_select(0, cut)
+    return order[:m]
 
 
 def tile_boxes(points: Tensor, tile: int) -> tuple[Tensor, Tensor]:
@@ -56,30 +62,22 @@ def tile_boxes(points: Tensor, tile: int) -> tuple[Tensor, Tensor]:
     return grouped.amin(dim=1), grouped.amax(dim=1)
 
 
-def _widest(low: Tensor, high: Tensor, owner: Tensor, segments: int) -> Tensor:
-    """The coordinate along which each segment is longest."""
-    where = owner[:, None].expand_as(low)
-    bottom = low.new_full((segments, low.shape[1]), torch.inf).scatter_reduce(0, where, low, "amin")
-    top = low.new_full((segments, low.shape[1]), -torch.inf).scatter_reduce(0, where, high, "amax")
-    return (top - bottom).argmax(dim=1)
-
-
-def _sortable(value: Tensor) -> Tensor:
-    """The bits of floats as whole numbers from 0 to 2^32 in the same order."""
-    bits = value.contiguous().view(torch.int32).long()
-    return torch.where(bits < 0, ~bits & 0x7FFFFFFF, bits + 0x80000000)
+def _grid(points: Tensor) -> Tensor:
+    """Whole numbers below 2^32 - 1 in proportion to the coordinates, as float64."""
+    low, high = points.double().aminmax(dim=0)
+    scale = (TOP - 1) / (high - low).amax().clamp_min(torch.finfo(torch.float64).tiny)
+    return ((points - low) * scale).floor()
 
 
 @lru_cache(maxsize=8)
-def _cuts(tiles: int, device: torch.device) -> tuple[Tensor, ...]:
-    """For every level, the segment that each tile belongs to before the level's cut."""
+def _cuts(tiles: int, device: torch.device) -> tuple[tuple[Tensor, Tensor], ...]:
+    """For every level the segment of each tile before the cut, and the tiles of each segment."""
     levels = []
     owner = np.zeros(tiles, dtype=np.int64)
     while tiles and np.bincount(owner).max() > 1:
-        levels.append(torch.from_numpy(owner.copy()).to(device))
         size = np.bincount(owner)
+        levels.append((torch.from_numpy(owner).to(device), torch.from_numpy(size).to(device)))
         start = np.cumsum(size) - size
-        inside = np.arange(tiles) - start[owner]
-        right = inside >= (size[owner] + 1) // 2
+        right = np.arange(tiles) - start[owner] >= (size[owner] + 1) // 2
         owner = np.unique(2 * owner + right, return_inverse=True)[1].reshape(-1)
     return tuple(levels)

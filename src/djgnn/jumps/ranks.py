@@ -84,10 +84,8 @@ def rank_lists(
             f"num_ranks must be between 0 and the number of nodes, {n} (got {num_ranks})"
         )
     points = u.detach()[twins.representative]
-    if not bool(torch.isfinite(points).all()):
-        raise FloatingPointError(
-            "positions U are no longer finite: training diverged; lower the learning rate"
-        )
+    if not capturing(u):
+        check_finite(points)
     if num_ranks == 0:
         empty = torch.empty(points.shape[0], 0, dtype=torch.int64, device=u.device)
         return JumpHierarchy(empty, twins)
@@ -98,6 +96,23 @@ def rank_lists(
     points = points.double()
     search = choose_engine(engine, points) if isinstance(engine, str) else engine
     return JumpHierarchy(_ranks(points, twins, num_ranks, search), twins)
+
+
+def check_finite(u: Tensor) -> None:
+    """Refuse positions that are no numbers.
+
+    Raises:
+        FloatingPointError: If there are any.
+    """
+    if not bool(torch.isfinite(u).all()):
+        raise FloatingPointError(
+            "positions U are no longer finite: training diverged; lower the learning rate"
+        )
+
+
+def capturing(u: Tensor) -> bool:
+    """Whether a CUDA graph is being captured: then no value may be looked at."""
+    return u.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 def _ranks(points: Tensor, twins: TwinClasses, num_ranks: int, search: Engine) -> Tensor:

@@ -60,9 +60,11 @@ class SearchMemory:
 
     Points that moved a little are still nearly sorted, and their former neighbours are still
     near. Nothing here changes a result: boxes are taken anew, and bounds are true distances.
+    `by_products` remembers which of two exact kernels was found faster.
     """
 
     refresh_every: int = 50
+    by_products: bool | None = None
     _order: Tensor | None = field(default=None, repr=False)
     _names: Tensor | None = field(default=None, repr=False)
     _age: int = 0
@@ -71,13 +73,14 @@ class SearchMemory:
         """The order to search these points in; sorted anew when it has grown old."""
         m, held = points.shape[0], self._order
         if m <= UNSORTED:
+            self.by_products = False
             return torch.arange(m, device=points.device)
-        if held is None or held.numel() != m or held.device != points.device or self._stale:
-            self._order, self._names, self._age = kd_order(points, tile), None, 0
+        stale = self._age >= self.refresh_every
+        if held is None or held.numel() != m or held.device != points.device or stale:
+            held = self._order = kd_order(points, tile)
+            self._names, self.by_products, self._age = None, None, 0
         self._age += 1
-        order: Tensor | None = self._order
-        assert order is not None  # noqa: S101
-        return order
+        return held
 
     def bounds_for(self, points: Tensor, order: Tensor, q: int) -> Tensor | None:
         """Squared distances within which every point, in order, has q others."""
@@ -93,7 +96,3 @@ class SearchMemory:
         """Remember the lists of a search, if its order was remembered."""
         if self._order is tiled.order:
             self._names = names
-
-    @property
-    def _stale(self) -> bool:
-        return self._age >= self.refresh_every

@@ -1,15 +1,19 @@
 """Triton kernels of the exact search: running top-K in registers, far tiles never touched."""
 # mypy: ignore-errors
-# ruff: noqa: D103
 
 from __future__ import annotations
 
-import triton
-import triton.language as tl
+try:
+    import triton.language as tl
+    from triton import jit
+except ImportError:  # only a GPU calls these, and only with Triton
+
+    def jit(kernel):
+        """Leave a kernel as it is."""
+        return kernel
 
 
-
-@triton.jit
+@jit
 def _squares(points, stride, here, columns, kind, P: tl.constexpr):
     """Squared distances of some columns to some rows, by differences, ``[columns, rows]``."""
     total = tl.zeros([columns.shape[0], here.shape[0]], kind)
@@ -21,7 +25,7 @@ def _squares(points, stride, here, columns, kind, P: tl.constexpr):
     return total
 
 
-@triton.jit
+@jit
 def _box_to_boxes(low, high, tile_stride, bottom, top, row_tiles, t, kind, P: tl.constexpr):
     """Squared distances of the box of the rows to the boxes of some tiles."""
     total = tl.zeros([t.shape[0]], kind)
@@ -35,7 +39,7 @@ def _box_to_boxes(low, high, tile_stride, bottom, top, row_tiles, t, kind, P: tl
     return total
 
 
-@triton.jit
+@jit
 def _points_to_box(points, stride, here, low, high, tile_stride, t, kind, P: tl.constexpr):
     """Squared distances of the rows to the box of one tile."""
     total = tl.zeros([here.shape[0]], kind)
@@ -48,7 +52,7 @@ def _points_to_box(points, stride, here, low, high, tile_stride, t, kind, P: tl.
     return total
 
 
-@triton.jit
+@jit
 def _nearest_of(squares, label):
     """The least (distance, label) of each row."""
     near = tl.min(squares, axis=0)
@@ -56,19 +60,19 @@ def _nearest_of(squares, label):
     return near, who
 
 
-@triton.jit
+@jit
 def _worst_of(best, names):
     """The greatest (distance, label) of each list."""
     worst = tl.max(best, axis=0)
     return worst, tl.max(tl.where(best == worst[None, :], names, -1), axis=0)
 
 
-@triton.jit
+@jit
 def _better(near, who, worst, worst_name, bound):
     return (near <= bound) & ((near < worst) | ((near == worst) & (who < worst_name)))
 
 
-@triton.jit
+@jit
 def _absorb(squares, label, best, names, worst, worst_name, bound):
     """Take into the lists whatever of a tile belongs there."""
     near, who = _nearest_of(squares, label)
@@ -84,7 +88,7 @@ def _absorb(squares, label, best, names, worst, worst_name, bound):
     return best, names, worst, worst_name
 
 
-@triton.jit
+@jit
 def nearest_kernel(
     points, label, low, high, rows, row_low, row_high, bounds, out_names, out_best,
     num_rows, num_tiles, stride, tile_stride, row_tiles, slack, splits,
@@ -153,7 +157,7 @@ def nearest_kernel(
     tl.store(out_best + place, best, mask=keep)
 
 
-@triton.jit
+@jit
 def pair_kernel(
     points, own, names, out, num_rows, num_points, P: tl.constexpr, Q: tl.constexpr,
     SLOTS: tl.constexpr, ROWS: tl.constexpr,
@@ -175,7 +179,7 @@ def pair_kernel(
     tl.store(out + place, total, mask=keep)
 
 
-@triton.jit
+@jit
 def products_kernel(
     points, norms, rows, out_names, out_best, num_rows, num_tiles,
     P: tl.constexpr, Q: tl.constexpr, SLOTS: tl.constexpr,
@@ -204,4 +208,43 @@ def products_kernel(
     place = r[None, :].to(tl.int64) * Q + slot[:, None]
     keep = (r < num_rows)[None, :] & (slot < Q)[:, None]
     tl.store(out_names + place, names, mask=keep)
+    tl.store(out_best + place, best, mask=keep)
+
+
+@jit
+def _squares_of_few(points, num_points, here, columns, there, P: tl.constexpr):
+    total = tl.zeros([columns.shape[0], here.shape[0]], tl.float64)
+    for d in tl.static_range(P):
+        x = tl.load(points + d * num_points + here).to(tl.float64)
+        y = tl.load(points + d * num_points + columns, mask=there, other=float("inf"))
+        gap = y.to(tl.float64)[:, None] - x[None, :]
+        total += gap * gap
+    return total
+
+
+@jit
+def few_kernel(
+    points, out_names, out_best, num_points,
+    P: tl.constexpr, Q: tl.constexpr, SLOTS: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """The Q least (squared distance in float64, point) of ROWS points among all points."""
+    r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    here = tl.minimum(r, num_points - 1)
+    slot = tl.arange(0, SLOTS)
+    empty = tl.where(slot < Q, float("inf"), -1.0).to(tl.float64)
+    best = tl.zeros([SLOTS, ROWS], tl.float64) + empty[:, None]
+    names = tl.zeros([SLOTS, ROWS], tl.int32) + (2147483647 - slot)[:, None]
+    worst, worst_name = _worst_of(best, names)
+    bound = tl.zeros([ROWS], tl.float64) + 1.0e300
+    for t in range(tl.cdiv(num_points, TILE)):
+        columns = t * TILE + tl.arange(0, TILE)
+        squares = _squares_of_few(points, num_points, here, columns, columns < num_points, P)
+        passing = tl.min(squares, axis=0) <= worst
+        if tl.max(passing.to(tl.int32), axis=0) > 0:
+            best, names, worst, worst_name = _absorb(
+                squares, columns, best, names, worst, worst_name, bound
+            )
+    place = r[None, :].to(tl.int64) * Q + slot[:, None]
+    keep = (r < num_points)[None, :] & (slot < Q)[:, None]
+    tl.store(out_names + place, names.to(tl.int64), mask=keep)
     tl.store(out_best + place, best, mask=keep)

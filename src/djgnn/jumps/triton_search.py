@@ -78,10 +78,12 @@ def triton_search(
         names, _ = nearest(tiled, _places(points), q, None, cut)
         return _by_point(tiled, in_order(points, tiled.order, names)[0])
     wide = min(q + SPARE, m)
-    bounds = memory.bounds_for(points, tiled.order, wide)
-    if bounds is None and _boxes_are_useless(tiled, points, wide):
+    if memory.by_products is None:
+        memory.by_products = _products_win(tiled, points, wide)
+    if memory.by_products:
         names, outside = products(points, tiled.order, wide)
     else:
+        bounds = memory.bounds_for(points, tiled.order, wide)
         names, best = nearest(tiled, _places(points), wide, bounds, cut)
         outside = _left_out(best, points.shape[1])
     memory.keep(tiled, names)
@@ -170,10 +172,29 @@ def products(
         P=width, Q=q, SLOTS=power(q), ROWS=rows, TILE=tile, STAGES=3, PRECISION="tf32x3",
         num_warps=warps,
     )  # fmt: skip
-    exact_norm = points.double().square().sum(dim=1)
-    # Three products of halves (tf32) err by a few units of float32 of |x| |y| per term.
-    error = 16 * (p + 8) * torch.finfo(torch.float32).eps * exact_norm.amax()
-    return names, best.amax(dim=1).double() + exact_norm[order] - error
+    norm = points.double().square().sum(dim=1)[order]
+    return names, best.amax(dim=1).double() + norm - _product_error(points)
+
+
+def nearest_of_few(points: Tensor, q: int) -> tuple[Tensor, Tensor]:
+    """The q least (squared distance, index) of every point in float64, in no order.
+
+    One launch and no look at the values: it can be captured in a CUDA graph. All pairs are
+    compared, which is the fastest for some ten thousand points.
+
+    Shapes:
+        points ``[m, p]``, results ``[m, q]`` (int64 and float64).
+    """
+    from djgnn.jumps.triton_kernels import few_kernel
+
+    m, p = points.shape
+    names = torch.empty(m, q, dtype=torch.int64, device=points.device)
+    best = torch.empty(m, q, dtype=torch.float64, device=points.device)
+    few_kernel[(-(-m // 32),)](
+        points.t().contiguous(), names, best, m,
+        P=p, Q=q, SLOTS=power(q), ROWS=32, TILE=32, num_warps=1,
+    )  # fmt: skip
+    return names, best
 
 
 def pair_squares(points: Tensor, own: Tensor, names: Tensor) -> Tensor:
@@ -214,18 +235,27 @@ def _left_out(best: Tensor, p: int) -> Tensor:
     return best.amax(dim=1).double() * (1 - (p + 4) * kind.eps) - p * kind.tiny
 
 
-def _boxes_are_useless(tiled: TiledPoints, points: Tensor, q: int, samples: int = 64) -> bool:
-    """Whether a few points reach most boxes within their q-th distance."""
+def _products_win(tiled: TiledPoints, points: Tensor, q: int, samples: int = 64) -> bool:
+    """Whether a few points reach many boxes, and products can tell their neighbours apart."""
     m, p = points.shape
     if p < PRODUCT_DIMENSION or m < PRODUCT_POINTS:
         return False
     places = torch.arange(0, m, max(1, m // samples), device=points.device)[:samples]
     here = points[tiled.order[places]]
-    reach = torch.cdist(here, points).topk(q, dim=1, largest=False).values[:, -1]
+    far = torch.cdist(here, points, compute_mode="donot_use_mm_for_euclid_dist")
+    far = far.topk(q, dim=1, largest=False).values.double().square()
     low, high = (side[:, : tiled.num_tiles].t() for side in (tiled.low, tiled.high))
     gap = torch.maximum(low - here[:, None], here[:, None] - high).clamp_min_(0)
-    reached = gap.square().sum(dim=2) <= reach[:, None].square()
-    return bool(reached.float().mean() > 0.5)
+    reached = (gap.square().sum(dim=2) <= far[:, -1:]).double().mean()
+    told_apart = far[:, -1] - far[:, max(0, q - 1 - SPARE)] > _product_error(points)
+    return bool((reached > 0.1) & (told_apart.double().mean() > 0.9))
+
+
+def _product_error(points: Tensor) -> Tensor:
+    """Bound of the error of a squared distance by products."""
+    # Three products of halves (tf32) err by a few units of float32 of |x| |y| per term.
+    norm = points.double().square().sum(dim=1).amax()
+    return 16 * (points.shape[1] + 8) * torch.finfo(torch.float32).eps * norm
 
 
 def _places(points: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from djgnn.filters import FilterTable, branch_ranks, filter_table
 from djgnn.graph.operator import SparseOperator
 from djgnn.jumps import JumpHierarchy, SearchMemory, rank_lists
+from djgnn.jumps.ranks import capturing
 from djgnn.model.branches import HomophilicBranch, JumpBranches, StructureBranch
 from djgnn.model.config import ModelConfig
 from djgnn.model.mixture import ConvexMixture
@@ -246,9 +247,11 @@ class DJGNN(nn.Module):
         An evaluation and the training step after it see the same U and search once. Positions
         are compared by value: optimisers may change weights without leaving a trace.
         """
+        engine, memory = self.config.engine, self._memory
+        if capturing(u):
+            return rank_lists(u, operators.twins, self.num_ranks, engine, memory)
         held = self._ranked
         if held is None or held[0] is not operators or not torch.equal(held[1], u):
-            engine, memory = self.config.engine, self._memory
             ranked = rank_lists(u, operators.twins, self.num_ranks, engine, memory)
             self._ranked = held = (operators, u.detach().clone(), ranked)
         return held[2]
