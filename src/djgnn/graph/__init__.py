@@ -5,6 +5,7 @@ Importing this room imports neither torch nor polars nor PyG; the functions that
 
 from djgnn.graph.cards import Card, known
 from djgnn.graph.graph import Graph, Split
+from djgnn.graph.large_sbm import degree_corrected_sbm
 from djgnn.graph.npz import read_npz, write_npz
 from djgnn.graph.registry import available, find, load
 from djgnn.graph.sbm import heterophilic_sbm, stochastic_block_model
@@ -18,6 +19,7 @@ __all__ = [
     "SbmLevel",
     "Split",
     "available",
+    "degree_corrected_sbm",
     "find",
     "heterophilic_sbm",
     "known",

@@ -1,6 +1,7 @@
 """Who is near whom in U: twin classes, exact search engines, rank lists."""
 
 from djgnn.jumps.engines import ENGINES, choose_engine
+from djgnn.jumps.lazy import LazyRanks
 from djgnn.jumps.ranks import JumpHierarchy, dense_rank_lists, rank_lists
 from djgnn.jumps.tiles import SearchMemory
 from djgnn.jumps.twins import TwinClasses, single_classes, twin_classes
@@ -8,6 +9,7 @@ from djgnn.jumps.twins import TwinClasses, single_classes, twin_classes
 __all__ = [
     "ENGINES",
     "JumpHierarchy",
+    "LazyRanks",
     "SearchMemory",
     "TwinClasses",
     "choose_engine",

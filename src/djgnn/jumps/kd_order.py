@@ -65,7 +65,7 @@ def tile_boxes(points: Tensor, tile: int) -> tuple[Tensor, Tensor]:
 def _grid(points: Tensor) -> Tensor:
     """Whole numbers below 2^32 - 1 in proportion to the coordinates, as float64."""
     low, high = points.double().aminmax(dim=0)
-    scale = (TOP - 1) / (high - low).amax().clamp_min(torch.finfo(torch.float64).tiny)
+    scale = (TOP - 1) / (high - low).amax().clamp_min(1e-30)
     return ((points - low) * scale).floor()
 
 

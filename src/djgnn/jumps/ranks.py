@@ -8,7 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from djgnn.jumps.engines import Engine, choose_engine, on_tiles, pairwise_distances
+from djgnn.jumps.engines import (
+    Engine,
+    approximate,
+    choose_engine,
+    kdtree,
+    on_tiles,
+    pairwise_distances,
+)
 from djgnn.jumps.tiles import SearchMemory
 from djgnn.jumps.twins import TwinClasses
 
@@ -21,7 +28,8 @@ ROUNDING = 1e-14
 class JumpHierarchy:
     """The first ranks of every node, one row per twin class (twins share their list).
 
-    Rank r of node i is ``ranks[class_of[i], r - 1]``, a node.
+    Rank r of node i is ``ranks[class_of[i], r - 1]``, a node. Lists of an approximate engine come
+    with their `recall`, measured on some rows; it is ``None`` for exact ones.
 
     Shapes:
         ranks ``[m, R]``, with twins.class_of ``[n]``.
@@ -29,6 +37,7 @@ class JumpHierarchy:
 
     ranks: Tensor
     twins: TwinClasses
+    recall: float | None = None
 
     @property
     def num_ranks(self) -> int:
@@ -95,7 +104,21 @@ def rank_lists(
         return JumpHierarchy(gpu_rank_lists(points, twins, num_ranks, memory), twins)
     points = points.double()
     search = choose_engine(engine, points) if isinstance(engine, str) else engine
+    if search is approximate:
+        return _approximate_lists(points, twins, num_ranks)
     return JumpHierarchy(_ranks(points, twins, num_ranks, search), twins)
+
+
+def _approximate_lists(points: Tensor, twins: TwinClasses, num_ranks: int) -> JumpHierarchy:
+    """Lists in the order of their distances; ties with what was not found stay unsettled."""
+    from djgnn.jumps.faiss_search import recall
+
+    candidates = approximate(points, min(num_ranks + 1, twins.num_classes))
+    distances = (points[:, None] - points[candidates]).square().sum(dim=2)
+    candidates = candidates.gather(1, distances.sort(dim=1, stable=True).indices)
+    ends = twins.count[candidates].cumsum(dim=1)
+    ranks = _flatten(candidates, ends, twins, num_ranks)
+    return JumpHierarchy(ranks, twins, recall(points, candidates[:, :num_ranks]))
 
 
 def check_finite(u: Tensor) -> None:
@@ -116,10 +139,34 @@ def capturing(u: Tensor) -> bool:
 
 
 def _ranks(points: Tensor, twins: TwinClasses, num_ranks: int, search: Engine) -> Tensor:
+    candidates = search(points, min(num_ranks + 1, twins.num_classes))
+    return ranks_of_rows(points, twins, num_ranks, candidates, search)
+
+
+def ranks_of_rows(
+    points: Tensor,
+    twins: TwinClasses,
+    num_ranks: int,
+    candidates: Tensor,
+    search: Engine | None = None,
+    rows: Tensor | None = None,
+) -> Tensor:
+    """Rank lists from candidate classes that hold all but farther ones.
+
+    Args:
+        points: Position of every class in float64.
+        twins: The classes.
+        num_ranks: R.
+        candidates: At least one class more than the ranks, in any order.
+        search: Searches merged classes, where masses of them coincide.
+        rows: Classes whose lists are wanted; all by default.
+
+    Shapes:
+        points ``[m, p]``, candidates ``[rows, q]``, result ``[rows, R]``.
+    """
     m = twins.num_classes
-    q = min(num_ranks + 1, m)
-    candidates = search(points, q)
-    gaps = points[:, None, :] - points[candidates]
+    mine = points if rows is None else points[rows]
+    gaps = mine[:, None, :] - points[candidates]
     distances, order = gaps.square().sum(dim=2).sqrt().sort(dim=1, stable=True)
     candidates = candidates.gather(1, order)
     ends = twins.count[candidates].cumsum(dim=1)
@@ -131,15 +178,31 @@ def _ranks(points: Tensor, twins: TwinClasses, num_ranks: int, search: Engine) -
     tied = (close & (ends[:, :-1] - twins.count[candidates[:, :-1]] < num_ranks)).any(dim=1)
     if not bool(tied.any()):
         return ranks
-    rows = tied.nonzero().squeeze(1)
-    if rows.numel() * m > 16 * ROW_ELEMENTS:
+    places = tied.nonzero().squeeze(1)
+    if search is not None and places.numel() * m > 16 * ROW_ELEMENTS:
         merged = _merge_coincident(points, twins)
         if merged.num_classes < m // 2:
             # Saturated U: few distinct positions, each shared by many classes.
             inner = _ranks(_first_points(points, twins, merged), merged, num_ranks, search)
-            return inner[merged.class_of[twins.representative]]
-    ranks[rows] = settle_rows(points, twins, rows, num_ranks)
+            ranks = inner[merged.class_of[twins.representative]]
+            return ranks if rows is None else ranks[rows]
+    wanted = places if rows is None else rows[places]
+    ranks[places] = settle_rows(points, twins, wanted, num_ranks)
     return ranks
+
+
+def ranks_of_some(
+    points: Tensor, twins: TwinClasses, num_ranks: int, rows: Tensor, search: Engine
+) -> Tensor:
+    """Rank lists of some classes by a search of their own.
+
+    Shapes:
+        points ``[m, p]``, rows ``[r]``, result ``[r, R]``.
+    """
+    q = min(num_ranks + 1, twins.num_classes)
+    if search is kdtree:
+        return ranks_of_rows(points, twins, num_ranks, kdtree(points, q, rows), search, rows)
+    return _ranks(points, twins, num_ranks, search)[rows]
 
 
 def _flatten(candidates: Tensor, ends: Tensor, twins: TwinClasses, num_ranks: int) -> Tensor:

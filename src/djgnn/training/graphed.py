@@ -23,10 +23,11 @@ WARM_UP = 3
 
 def can_be_captured(module: DJGNN, operators: GraphOperators) -> bool:
     """Whether a step looks at no value: a GPU, Triton, and few enough points to rank blindly."""
-    ranks, engine = module.num_ranks, module.config.engine
-    return on_tiles(engine, module.pump.weight.t(), ranks) and few(
-        operators.twins.num_classes, ranks
-    )
+    ranks, c = module.num_ranks, module.config
+    if c.checkpoint or c.refresh_every > 1:
+        return False
+    blind = few(operators.twins.num_classes, ranks)
+    return blind and on_tiles(c.engine, module.pump.weight.t(), ranks)
 
 
 class Captured:
