@@ -221,9 +221,19 @@ def settle_rows(points: Tensor, twins: TwinClasses, rows: Tensor, num_ranks: int
     step = max(1, min(ROW_ELEMENTS, n * n // 2) // n)
     for begin in range(0, rows.numel(), step):
         by_class = pairwise_distances(points[rows[begin : begin + step]], points)
-        order = torch.argsort(by_class[:, twins.class_of], dim=1, stable=True)
-        ranks[begin : begin + step] = order[:, :num_ranks]
+        ranks[begin : begin + step] = _first_nodes(by_class[:, twins.class_of], num_ranks)
     return ranks
+
+
+def _first_nodes(distances: Tensor, num_ranks: int) -> Tensor:
+    """The first nodes by (distance, node); only those within the last distance are sorted."""
+    last = distances.topk(num_ranks, dim=1, largest=False).values[:, -1:]
+    row, node = (distances <= last).nonzero(as_tuple=True)  # nodes in increasing order
+    order = distances[row, node].argsort(stable=True)
+    order = order[row[order].argsort(stable=True)]
+    count = torch.bincount(row, minlength=distances.shape[0])
+    place = torch.arange(num_ranks, device=row.device)
+    return node[order[(count.cumsum(0) - count)[:, None] + place]]
 
 
 def _merge_coincident(points: Tensor, twins: TwinClasses) -> TwinClasses:
