@@ -3,6 +3,7 @@
 Importing this room imports neither torch nor polars nor PyG; the functions that need them do.
 """
 
+from djgnn.graph.arrivals import Arrivals, arrivals, check_related
 from djgnn.graph.cards import Card, known
 from djgnn.graph.graph import Graph, Split
 from djgnn.graph.npz import read_npz, write_npz
@@ -13,11 +14,14 @@ from djgnn.graph.splits import random_splits
 from djgnn.graph.tables import read_tables, write_tables
 
 __all__ = [
+    "Arrivals",
     "Card",
     "Graph",
     "SbmLevel",
     "Split",
+    "arrivals",
     "available",
+    "check_related",
     "find",
     "heterophilic_sbm",
     "known",
