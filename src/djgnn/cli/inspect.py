@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -11,7 +10,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from djgnn.cli.fit import load_graph
 from djgnn.graph import Graph
 from djgnn.jumps import twin_classes
 from djgnn.spectral import (
@@ -29,24 +27,6 @@ if TYPE_CHECKING:
 LEAK_SHARE, LEAK_ENTRIES = 0.1, 2
 EMPTY_ROWS = 0.1
 _SPREAD = ("median", "low", "high")
-
-
-def read_graph(
-    dataset: str | None,
-    edges: Path | None,
-    nodes: Path | None,
-    label: str | None,
-    symmetric: bool,
-    data: Path | None,
-) -> Graph:
-    """The graph that the options name, as it is: labels and splits may be missing.
-
-    Raises:
-        InputError: If the options name no graph or two, or it cannot be read.
-    """
-    if dataset is None and edges is not None and nodes is not None:
-        return Graph.from_csv(edges, nodes, label=label, symmetric=symmetric)
-    return load_graph(dataset, edges, nodes, label, symmetric, data, seed=0)
 
 
 def run_inspect(graph: Graph, *, seed: int = 0, quiet: bool = False) -> dict[str, Any]:

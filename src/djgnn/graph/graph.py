@@ -190,6 +190,20 @@ class Graph:
         return read_tables(edges, nodes, **options)
 
     @classmethod
+    def from_frames(cls, edges: Any, nodes: Any, **options: Any) -> Graph:
+        """Take pandas or polars frames, see :func:`djgnn.graph.tables.from_frames`."""
+        from djgnn.graph.tables import from_frames
+
+        return from_frames(edges, nodes, **options)
+
+    @classmethod
+    def from_graphml(cls, path: str | Path, **options: Any) -> Graph:
+        """Read a GraphML file, see :func:`djgnn.graph.graphml.read_graphml`."""
+        from djgnn.graph.graphml import read_graphml
+
+        return read_graphml(path, **options)
+
+    @classmethod
     def from_pyg(cls, data: Any, name: str = "graph") -> Graph:
         """Convert a PyG ``Data``, see :func:`djgnn.graph.convert.from_pyg`."""
         from djgnn.graph.convert import from_pyg
