@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -79,8 +79,12 @@ class Source:
         return {key: value for key, value in said.items() if value != usual.get(key)}
 
 
-def load(source: Source) -> Graph:
+def load(source: Source, others: Sequence[str] = ()) -> Graph:
     """The graph that the options name, as it is: labels and splits may be missing.
+
+    Args:
+        source: The options.
+        others: Names of nodes that edges may lead to though the node table has no row for them.
 
     Raises:
         InputError: If the options name no graph or several, do not fit together, or the graph
@@ -104,11 +108,11 @@ def load(source: Source) -> Graph:
             )
         whole = source.edges
     if whole is not None:
-        return _read_whole(whole, source)
+        return _read_whole(whole, source, others)
     if source.edges is None or source.nodes is None:
         missing = "--edges" if source.edges is None else "--nodes"
         raise InputError(f"{missing}: missing; an own graph needs an edge and a node table")
-    return Graph.from_csv(source.edges, source.nodes, **source.columns())
+    return Graph.from_csv(source.edges, source.nodes, **source.columns(), others=others)
 
 
 def with_source(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -145,14 +149,14 @@ def with_source(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _read_whole(file: Path, source: Source) -> Graph:
+def _read_whole(file: Path, source: Source, others: Sequence[str]) -> Graph:
     from djgnn.graph import Graph, read_npz
 
     if file.suffix.lower() == ".npz":
         _no_columns(source, str(file))
         return read_npz(file)
     if file.suffix.lower() == ".graphml":
-        return Graph.from_graphml(file, **source.columns())
+        return Graph.from_graphml(file, **source.columns(), others=others)
     raise InputError(
         f"{file}: is not a format of whole graphs; give .graphml or .npz, or two tables with "
         f"--edges and --nodes (got {file.suffix or 'no suffix'!r})"
