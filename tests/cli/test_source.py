@@ -10,8 +10,14 @@ from typing import Any
 import pytest
 
 from djgnn.cli.source import Source, load
-from djgnn.graph import Graph, heterophilic_sbm, random_splits, write_graphml, write_npz
-from djgnn.graph import write_tables
+from djgnn.graph import (
+    Graph,
+    heterophilic_sbm,
+    random_splits,
+    write_graphml,
+    write_npz,
+    write_tables,
+)
 
 QUICK = ["--set", "epochs=4", "--set", "hidden_channels=8", "--device", "cpu"]
 
