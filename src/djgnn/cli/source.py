@@ -147,7 +147,9 @@ def with_source(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _read_whole(file: Path, source: Source) -> Graph:
     from djgnn.graph import Graph, read_npz
+    from djgnn.graph.files import readable_file
 
+    file = readable_file(file)
     if file.suffix.lower() == ".npz":
         _no_columns(source, str(file))
         return read_npz(file)
