@@ -171,6 +171,17 @@ CASES: dict[str, Case] = {
     "one column twice": options("must be two columns", "--source-column", "target"),
     "no such weight": options(r"e\.csv.*no column 'kg'", "--weight-column", "kg"),
     "two graphs named": options("give either", "--graph", "g.npz"),
+    "unknown metric": options("'metric'.*accuracy, roc_auc", "--metric", "f1"),
+    "metric of two classes": Case(
+        "--metric roc_auc: needs two classes",
+        {"n.csv": "id,y\na,1\nb,2\nc,3\nd,1\n"},
+        (*TABLES, "--metric", "roc_auc"),
+    ),
+    "metric of a data set": Case(
+        "--metric: a data set has its own",
+        {"own.npz": archive()},
+        ("--dataset", "own", "--data", ".", "--metric", "accuracy"),
+    ),
     "nodes alone": Case("--edges: missing", {}, ("--nodes", "n.csv")),
     "data without dataset": options("--data: belongs to --dataset", "--data", "."),
     "unknown format": Case(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -60,6 +60,9 @@ class Source:
     duplicates: Annotated[
         str, typer.Option(help="An edge listed twice: first, sum, mean, max or error.")
     ] = "first"
+    metric: Annotated[
+        str | None, typer.Option(help="Score of an own graph: accuracy or roc_auc (two classes).")
+    ] = None
 
     def columns(self) -> dict[str, Any]:
         """What was said about columns and edges, by the names of `read_tables`."""
@@ -86,6 +89,17 @@ def load(source: Source) -> Graph:
         InputError: If the options name no graph or several, do not fit together, or the graph
             cannot be read.
     """
+    graph = _load(source)
+    if source.metric is None:
+        return graph
+    if source.metric == "roc_auc" and graph.num_classes != 2:
+        raise InputError(
+            f"--metric roc_auc: needs two classes; use accuracy (got {graph.num_classes} classes)"
+        )
+    return replace(graph, card={**graph.card, "metric": source.metric})
+
+
+def _load(source: Source) -> Graph:
     from djgnn.graph import Graph
 
     named = [source.dataset, source.graph, source.edges or source.nodes]
@@ -93,6 +107,10 @@ def load(source: Source) -> Graph:
         raise InputError(GIVE_ONE)
     if source.dataset is not None:
         _no_columns(source, f"--dataset {source.dataset}")
+        if source.metric is not None:
+            raise InputError(
+                f"--metric: a data set has its own; leave the option out (got {source.metric})"
+            )
         return Graph.load(source.dataset, data=source.data)
     if source.data is not None:
         raise InputError(f"--data: belongs to --dataset NAME; leave it out (got {source.data})")
@@ -118,7 +136,7 @@ def with_source(command: Callable[..., Any]) -> Callable[..., Any]:
         >>> @with_source
         ... def show(source: Source, seed: int = 0) -> None: ...
         >>> list(inspect.signature(show).parameters)[-2:]
-        ['duplicates', 'seed']
+        ['metric', 'seed']
     """
     hints = get_type_hints(Source, include_extras=True)
     options = [

@@ -23,7 +23,10 @@ DAMAGED = (OSError, ValueError, TypeError, MemoryError, OverflowError)
 
 
 def read_table(
-    path: str | Path, columns: Sequence[str] | None = None, types: Mapping[str, Any] | None = None
+    path: str | Path,
+    columns: Sequence[str] | None = None,
+    types: Mapping[str, Any] | None = None,
+    rows: int | None = None,
 ) -> pl.DataFrame:
     """Read a table, every column as text, so that an id such as ``007`` stays what it is.
 
@@ -32,8 +35,9 @@ def read_table(
 
     Args:
         path: The file.
-        columns: Read these only.
+        columns: Read these only, of a Parquet file; rows of text are read and checked whole.
         types: Other types for some columns of a CSV file.
+        rows: Read no more than these first rows of a CSV file, unchecked.
 
     Raises:
         InputError: If the file is missing, empty, not UTF-8, ragged, or has a column twice.
@@ -48,7 +52,7 @@ def read_table(
         frame = pl.read_csv(
             file,
             separator=separator,
-            columns=list(columns) if columns else None,
+            n_rows=rows,
             infer_schema=False,
             schema_overrides=dict(types or {}),
             glob=False,
@@ -63,13 +67,13 @@ def read_table(
             f"{file}: cannot be read as a table; save it as UTF-8 CSV with a header line "
             f"(got {_first(error)})"
         ) from error
-    if columns is None:
-        names = header(file)
-        if frame.columns != names:
-            raise InputError(
-                f"{file}: the header line has odd quotes or is broken over lines; write it plainly "
-                f"(got {shorten(names)})"
-            )
+    names = header(file)
+    if frame.columns != names:
+        raise InputError(
+            f"{file}: the header line has odd quotes or is broken over lines; write it plainly "
+            f"(got {shorten(names)})"
+        )
+    if rows is None:
         _check_short_rows(file, separator, frame)
     return frame.filter(~pl.all_horizontal(pl.all().is_null()))
 
@@ -130,7 +134,7 @@ def _read_parquet(file: Path, columns: Sequence[str] | None) -> pl.DataFrame:
     with _parquet_errors(file):
         schema = _parquet_schema(file)
         rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
-    wanted = list(columns) if columns else list(schema)
+    wanted = list(schema) if columns is None else list(dict.fromkeys(columns))
     nested = [name for name in wanted if schema[name].is_nested()]
     if nested:
         raise InputError(

@@ -105,6 +105,11 @@ class EdgeColumns:
     target: str
     weight: str | None
 
+    @property
+    def used(self) -> list[str]:
+        """All columns that play a role."""
+        return [column for column in (self.source, self.target, self.weight) if column]
+
 
 def node_columns(where: str, found: Sequence[str], rules: Rules) -> NodeColumns:
     """Find the columns of a node table.
