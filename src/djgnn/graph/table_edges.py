@@ -177,7 +177,7 @@ def merge_duplicates(
 
 def _pair_keys(ends: NDArray[np.int64], n: int, symmetric: bool) -> NDArray[np.int64]:
     """One number for each pair of nodes; the same for both directions if symmetric."""
-    key = (ends.min(axis=0) if symmetric else ends[0]) * n
+    key: NDArray[np.int64] = (ends.min(axis=0) if symmetric else ends[0]) * n
     key += ends.max(axis=0) if symmetric else ends[1]
     return key
 
