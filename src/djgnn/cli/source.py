@@ -60,6 +60,12 @@ class Source:
     duplicates: Annotated[
         str, typer.Option(help="An edge listed twice: first, sum, mean, max or error.")
     ] = "first"
+    unknown: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Label that means unknown, besides an empty one; -1 by default, '' = none."
+        ),
+    ] = None
     metric: Annotated[
         str | None, typer.Option(help="Score of an own graph: accuracy or roc_auc (two classes).")
     ] = None
@@ -77,6 +83,7 @@ class Source:
             "features": self.features or None,
             "exclude": tuple(self.exclude or ()),
             "duplicates": self.duplicates,
+            "unknown": ("", *self.unknown) if self.unknown else None,
         }
         usual = {"symmetric": False, "exclude": (), "duplicates": "first"}
         return {key: value for key, value in said.items() if value != usual.get(key)}

@@ -43,7 +43,8 @@ def read_labels(
     if len(names) < 2 and "-1" in unknown and (text == "-1").any():
         raise InputError(
             f"{where}: column {column.name!r}: -1 means unknown, and without it fewer than two "
-            f"classes are left; if -1 is a class, pass `unknown=('',)` (got classes {names})"
+            f"classes are left; if -1 is a class, pass `unknown=('',)` (--unknown '') "
+            f"(got classes {names})"
         )
     known = text.set(missing, None).cast(pl.Enum(names))
     return known.to_physical().cast(pl.Int64).fill_null(-1).to_numpy(), tuple(names)
