@@ -87,6 +87,16 @@ def test_columns_can_be_named_and_left_out(djgnn: Callable[..., Any], tmp_path: 
     assert read.x.tolist() == [[2], [4], [6]]
 
 
+def test_what_unknown_means_can_be_said(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("source,target\na,b\n")
+    (tmp_path / "n.csv").write_text("id,y\na,1\nb,-1\nc,?\nd,\n")
+    files = {"edges": tmp_path / "e.csv", "nodes": tmp_path / "n.csv"}
+    assert load(Source(**files)).classes() == ("1", "?")
+    assert load(Source(**files, unknown=[""])).classes() == ("-1", "1", "?")
+    read = load(Source(**files, unknown=["?"]))
+    assert (read.classes(), read.y.tolist()) == (("-1", "1"), [1, 0, -1, -1])
+
+
 def test_fit_takes_a_graphml_file(djgnn: Callable[..., Any], graph: Graph, tmp_path: Path) -> None:
     write_graphml(graph, tmp_path / "own.graphml")
     for option, out in (("--edges", "a"), ("--graph", "b")):

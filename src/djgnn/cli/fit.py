@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
@@ -25,12 +26,19 @@ def trainable(graph: Graph, source: Source, seed: int) -> Graph:
     """A graph with labels and a split; an own graph without one is split 60/20/20.
 
     Raises:
-        InputError: If no node has a label.
+        InputError: If no node has a label, or all have the same.
     """
-    if graph.y is None or not (graph.y >= 0).any():
+    where = source.dataset or source.graph or source.nodes or source.edges
+    known = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y[graph.y >= 0]
+    if not known.size:
         raise InputError(
-            f"{source.dataset or source.graph or source.nodes or source.edges}: no node has a "
-            "label; name the column with --label and fill it for some nodes (got none)"
+            f"{where}: no node has a label; name the column with --label and fill it for some "
+            "nodes (got none)"
+        )
+    if (known == known[0]).all():
+        raise InputError(
+            f"{where}: all labelled nodes are of one class, there is nothing to tell apart; give "
+            f"labels of at least two classes (got {graph.classes()[int(known[0])]!r} only)"
         )
     return graph if graph.num_splits else random_splits(graph, random_state=seed)
 

@@ -10,6 +10,7 @@ import yaml
 
 from djgnn.baselines.config import BaselineConfig
 from djgnn.errors import InputError
+from djgnn.plain_yaml import read_mapping
 from djgnn.training.config import RunConfig, TrainConfig, resolve
 
 
@@ -22,12 +23,28 @@ def configuration(
         InputError: For an unknown preset or option, or a value that is not allowed.
     """
     try:
-        base = RunConfig.read_yaml(config) if config else resolve(preset, dataset)
+        base = read_configuration(config) if config else resolve(preset, dataset)
         return base.replace(**parse_changes(change))
     except InputError:
         raise
-    except (TypeError, ValueError) as error:
+    except (ArithmeticError, TypeError, ValueError) as error:
         raise InputError(f"configuration: {error}") from error
+
+
+def read_configuration(path: Path) -> RunConfig:
+    """The configuration in a YAML file.
+
+    Raises:
+        InputError: If it is not readable, not plain YAML, or not a configuration.
+    """
+    values = read_mapping(path)
+    try:
+        return RunConfig.from_dict(values)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path}: is not a usable configuration; compare with the config.yaml of a run "
+            f"(got {error})"
+        ) from error
 
 
 def baseline_configuration(change: list[str] | None) -> BaselineConfig:

@@ -109,6 +109,11 @@ class EdgeColumns:
     target: str
     weight: str | None
 
+    @property
+    def used(self) -> list[str]:
+        """All columns that play a role."""
+        return [column for column in (self.source, self.target, self.weight) if column]
+
 
 def node_columns(where: str, found: Sequence[str], rules: Rules) -> NodeColumns:
     """Find the columns of a node table.
@@ -175,14 +180,35 @@ def pick_column(
     wanted = repr(given) if given is not None else " or ".join(GUESSES[role][:4])
     raise InputError(
         f"{where}: no column {wanted} for the {role}; name it with `{role}=` ({FLAGS[role]}) and "
-        f"check that the first line is a header (got columns {_short(columns)})"
+        f"check that the first line is a header (got columns {shorten(columns)})"
     )
+
+
+def repeated(names: Sequence[str]) -> str | None:
+    """The first name that occurred before.
+
+    Example:
+        >>> repeated(["a", "b", "a"]), repeated(["a"])
+        ('a', None)
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def shorten(columns: Sequence[str], most: int = 20) -> str:
+    """Some column names for a message, cut where there are many or long ones."""
+    more = f" and {len(columns) - most} more" if len(columns) > most else ""
+    return ", ".join(column[:40] for column in columns[:most]) + more
 
 
 def _feature_columns(
     where: str, found: Sequence[str], used: Sequence[str], rules: Rules
 ) -> list[str]:
-    left = [column for column in found if column not in used]
+    left = dict.fromkeys(column for column in found if column not in used)
     features, exclude = (
         [value] if isinstance(value, str) else value for value in (rules.features, rules.exclude)
     )
@@ -191,12 +217,7 @@ def _feature_columns(
             state = "is not there" if column not in found else "is the id, label or split"
             raise InputError(
                 f"{where}: feature column {column!r} {state}; choose among the other columns "
-                f"(got columns {_short(found)})"
+                f"(got columns {shorten(found)})"
             )
     chosen = dict.fromkeys(left if features is None else features)
     return [column for column in chosen if column not in (exclude or ())]
-
-
-def _short(columns: Sequence[str], most: int = 20) -> str:
-    more = f" and {len(columns) - most} more" if len(columns) > most else ""
-    return ", ".join(columns[:most]) + more
