@@ -150,7 +150,8 @@ class GRAFF(Baseline):
 
     def slope(self, h: Tensor, start: Tensor, p: SparseOperator) -> Tensor:
         """The direction of a step."""
-        result: Tensor = p @ (h @ self.mixing())
+        narrow = h * self.mixing.shift if self.options.weights == "diagonal" else h @ self.mixing()
+        result: Tensor = p @ narrow
         if self.omega is not None:
             result = result - h * self.omega.shift
         if self.beta is not None:
