@@ -123,4 +123,6 @@ def _build(
 ) -> tuple[nn.Module, tuple[Any, Any], TrainConfig]:
     if isinstance(config, RunConfig):
         return (*build_djgnn(config, graph, device), config.training)
-    return (*build_baseline(model, config, graph, device), config.training)
+    if config.model != model:
+        raise ValueError(f"the configuration is one of {config.model}, not of {model}")
+    return (*build_baseline(config, graph, device), config.training)

@@ -100,7 +100,7 @@ def load(source: Source, others: Sequence[str] = ()) -> Graph:
         InputError: If the options name no graph or several, do not fit together, or the graph
             cannot be read.
     """
-    graph = _load(source)
+    graph = _load(source, others)
     if source.metric is None:
         return graph
     if source.metric == "roc_auc" and graph.num_classes != 2:
@@ -110,7 +110,7 @@ def load(source: Source, others: Sequence[str] = ()) -> Graph:
     return replace(graph, card={**graph.card, "metric": source.metric})
 
 
-def _load(source: Source) -> Graph:
+def _load(source: Source, others: Sequence[str]) -> Graph:
     from djgnn.graph import Graph
 
     named = [source.dataset, source.graph, source.edges or source.nodes]
