@@ -14,12 +14,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from djgnn.graph import Graph, Split
+from djgnn.model.djgnn import Encoding
 from djgnn.training.allocator import release_free_memory
 from djgnn.training.config import TrainConfig
 from djgnn.training.metrics import decision, score
 from djgnn.training.passes import Passes, two_phase
 
 Progress = Callable[[int, "EpochRecord"], None]
+# Looks on after every epoch: its record, the model, the first half of its pass, all logits.
+Observer = Callable[["EpochRecord", nn.Module, Encoding | None, Tensor], None]
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,7 @@ def fit(
     config: TrainConfig,
     generator: torch.Generator | None = None,
     progress: Progress | None = None,
+    observer: Observer | None = None,
 ) -> Fitted:
     """Train a model and return it at the epoch with the best validation score.
 
@@ -108,6 +112,7 @@ def fit(
         config: How to train.
         generator: Source of dropout's randomness.
         progress: Called after every epoch.
+        observer: Called after every epoch too, with what a recording needs.
 
     Raises:
         FloatingPointError: If training diverged before any epoch could be kept.
@@ -134,6 +139,8 @@ def fit(
         if math.isfinite(record.validation_loss) and record.merit > best:
             best, kept_epoch, kept_logits = record.merit, epoch, logits
             kept = _copy(module.state_dict(), kept)
+        if observer is not None:
+            observer(record, module, getattr(passes, "encoding", None), logits)
         release_free_memory(epoch)
         if progress is not None:
             progress(config.epochs, record)

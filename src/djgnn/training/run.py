@@ -16,7 +16,7 @@ from djgnn.graph.checks import check_trainable
 from djgnn.model import DJGNN
 from djgnn.training.config import TrainConfig
 from djgnn.training.inputs import initialize, seeded
-from djgnn.training.loop import Fitted, Progress, Targets, fit
+from djgnn.training.loop import Fitted, Observer, Progress, Targets, fit
 from djgnn.training.selection import SplitResult, judge
 
 
@@ -28,6 +28,7 @@ def train(
     config: TrainConfig,
     seed: int = 0,
     progress: Progress | None = None,
+    observer: Observer | None = None,
 ) -> tuple[Fitted, SplitResult]:
     """Train one model on one split from fresh weights, then score the test nodes.
 
@@ -41,10 +42,10 @@ def train(
     parts = graph.split(split)
     check_trainable(graph.y, parts.train, parts.val, graph.num_classes)
     targets = Targets.of(graph, parts, next(module.parameters()).device)
-    fitted = _fit_fresh(module, inputs, targets, config, seed, progress)
+    fitted = _fit_fresh(module, inputs, targets, config, seed, progress, observer)
     if config.structure_gate and isinstance(module, DJGNN) and module.structure is not None:
         other = module.without_structure()
-        plain = _fit_fresh(other, inputs, targets, config, seed, progress)
+        plain = _fit_fresh(other, inputs, targets, config, seed, progress, observer)
         spent = fitted.seconds + plain.seconds
         needed = plain.validation + standard_error(plain.validation, targets.val_y.numel())
         chosen = fitted if fitted.validation > needed else plain
@@ -72,12 +73,13 @@ def _fit_fresh(
     config: TrainConfig,
     seed: int,
     progress: Progress | None,
+    observer: Observer | None,
 ) -> Fitted:
     device = next(module.parameters()).device
     initialize(module, seed)
     if config.decoupled and isinstance(module, DJGNN):
         train_pump(module, inputs, config)
-    return fit(module, inputs, targets, config, seeded(seed, device), progress)
+    return fit(module, inputs, targets, config, seeded(seed, device), progress, observer)
 
 
 def train_pump(module: DJGNN, inputs: tuple[Any, Any], config: TrainConfig) -> float:

@@ -1,0 +1,137 @@
+"""All that a run's page knows, as plain values."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from typing import Any
+
+import numpy as np
+
+from djgnn.report.arrays import pack
+from djgnn.report.environment import environment_payload
+from djgnn.report.evaluation import (
+    accuracy_interval,
+    auc_interval,
+    class_scores,
+    confusion,
+    reliability,
+)
+from djgnn.report.graph_card import card_rows, measure_graph
+from djgnn.report.nodes import PARTS, nodes_payload
+from djgnn.report.player import player_payload
+from djgnn.report.run_data import RunData
+
+FORMAT = "djgnn-report-1"
+
+
+def run_payload(data: RunData) -> dict[str, Any]:
+    """The data of a run's page; numbers are those of the run folder's files, unrounded."""
+    return {
+        "format": FORMAT,
+        "kind": "run",
+        "headline": headline(data),
+        "classes": list(data.graph.classes()),
+        "history": history_payload(data),
+        "alpha": alpha_payload(data),
+        "evaluation": evaluation_payload(data),
+        "graph": graph_payload(data),
+        "player": player_payload(data),
+        "nodes": nodes_payload(data),
+        "environment": environment_payload(data),
+    }
+
+
+def headline(data: RunData) -> dict[str, Any]:
+    """What stands at the top: the result with its interval, and how to get it again."""
+    card = data.card
+    low, high = test_interval(data)
+    return {
+        "data": card["data"],
+        "metric": card["metric"],
+        "protocol": card["protocol"],
+        "seed": card["seed"],
+        "preset": data.config.preset,
+        "result": card["result"],
+        "test_low": _number(low),
+        "test_high": _number(high),
+        "test_nodes": int(data.split.test.sum()),
+        "structure_gate": card.get("structure_gate"),
+        "versions": card["versions"],
+        "command": repeat_command(data),
+        "config": data.config.to_dict(),
+    }
+
+
+def repeat_command(data: RunData) -> str:
+    """The command that trains this run again, from its own folder."""
+    folder = data.folder
+    source = ["--dataset", str(data.card["data"]["name"])]
+    if (folder / "graph.npz").is_file():
+        source = ["--dataset", "graph", "--data", str(folder)]
+    result = data.card["result"]
+    words = ["djgnn", "fit", *source, "--config", str(folder / "config.yaml")]
+    words += ["--split", str(result["split"]), "--seed", str(data.card["seed"])]
+    return shlex.join([*words, "--out", f"{folder.name}-again"])
+
+
+def test_interval(data: RunData) -> tuple[float, float]:
+    """The 95% interval of the test score over its nodes, in percent."""
+    test, y = data.split.test, data.labels
+    if data.card["metric"] == "roc_auc":
+        positives = int((y[test] == 1).sum())
+        negatives = int((y[test] == 0).sum())
+        return auc_interval(float(data.card["result"]["test"]), positives, negatives)
+    return accuracy_interval(int((data.predicted[test] == y[test]).sum()), int(test.sum()))
+
+
+def history_payload(data: RunData) -> dict[str, Any]:
+    """Losses and scores per epoch; the parts of the pump's loss where they were recorded."""
+    columns = {key: [_number(v) for v in values] for key, values in data.history.items()}
+    weight = data.config.training.pump_weight
+    pairs = zip(data.history["loss"], data.history["pump_loss"], strict=True)
+    columns["cross_entropy"] = [_number(loss - weight * pump) for loss, pump in pairs]
+    if data.recording is not None:
+        for key in ("trace_ratio", "orthogonality"):
+            columns[key] = [_number(v) for v in getattr(data.recording, key)]
+    return columns
+
+
+def alpha_payload(data: RunData) -> dict[str, Any]:
+    """Mixing weights at the selected epoch, and over epochs where they were recorded."""
+    recording = data.recording
+    return {
+        "names": list(data.alpha),
+        "values": [float(data.card["alpha"].get(name, v)) for name, v in data.alpha.items()],
+        "epochs": None if recording is None else pack(recording.alpha, "f4"),
+    }
+
+
+def evaluation_payload(data: RunData) -> dict[str, Any]:
+    """Confusion, scores per class and reliability of the test nodes, and of the other parts."""
+    y, said = data.labels, data.predicted
+    part = np.array(data.predictions["part"])
+    probability = np.array(data.predictions["probability"], dtype=np.float64)
+    found = {}
+    for name in PARTS[1:]:
+        inside = (part == name) & (y >= 0)
+        if inside.any():
+            counts = confusion(y[inside], said[inside], data.graph.num_classes)
+            found[name] = {
+                "nodes": int(inside.sum()),
+                "confusion": counts.tolist(),
+                "classes": class_scores(counts),
+                "reliability": reliability(probability[inside], said[inside] == y[inside]),
+            }
+    return found
+
+
+def graph_payload(data: RunData) -> dict[str, Any]:
+    """The card of the graph."""
+    found = measure_graph(data.graph)
+    found["name"] = data.card["data"]["name"]
+    return {"card": found, "rows": [list(row) for row in card_rows(found)]}
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
