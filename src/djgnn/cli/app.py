@@ -81,6 +81,9 @@ def fit(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a run that is there already.")
     ] = False,
+    record: Annotated[
+        bool, typer.Option("--record", help="Keep snapshots of training for the report's player.")
+    ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -100,6 +103,7 @@ def fit(
         seed=seed,
         device=device,
         overwrite=overwrite,
+        record=record,
         quiet=quiet or as_json,
     )
     if as_json:
@@ -157,6 +161,31 @@ def inspect(
     found = run_inspect(graph, seed=seed, quiet=as_json)
     if as_json:
         print(json.dumps(found, ensure_ascii=False))
+
+
+@app.command()
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="A run folder; or several, or JSON of `bench run`, to compare."),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The page; RUN/report.html, or comparison.html, by default."),
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Folder for static figures (PDF and PNG) instead.")
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="The data set, for a folder without its graph.")
+    ] = None,
+    data: Data = None,
+    quiet: Quiet = False,
+) -> None:
+    """One self-contained HTML page of a run, or a comparison of several."""
+    from djgnn.cli.report import run_report
+
+    run_report(runs, out=out, figures=figures, dataset=dataset, data=data, quiet=quiet)
 
 
 @app.command()

@@ -14,6 +14,7 @@ from djgnn.graph import Graph, random_splits
 from djgnn.training.config import RunConfig
 from djgnn.training.folder import new_folder, write_run
 from djgnn.training.inputs import build_djgnn, choose_device
+from djgnn.training.recorder import Recorder
 from djgnn.training.run import train
 
 
@@ -56,15 +57,21 @@ def run_fit(
     device: str,
     overwrite: bool,
     quiet: bool,
+    record: bool = False,
 ) -> dict[str, Any]:
     """Train, write the run folder, say what came out and where it is."""
     where = choose_device(device)
     module, inputs = build_djgnn(config, graph, where)
     with epochs(quiet) as display:
         follow = display.follow(graph.name)
-        fitted, result = train(module, inputs, graph, split, config.training, seed, follow)
+        recorder = Recorder(graph.num_nodes) if record else None
+        fitted, result = train(
+            module, inputs, graph, split, config.training, seed, follow, recorder
+        )
     with new_folder(out, overwrite) as folder:
         card = write_run(folder, graph, config, fitted, result, seed)
+        if recorder is not None:
+            recorder.finish(fitted, inputs).write(folder)
     if not quiet:
         console = Console(highlight=False)
         console.print(

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import html
 import json
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -13,10 +14,12 @@ from typing import Any
 
 from djgnn import __version__
 from djgnn.graph.files import atomic_write
+from djgnn.report.comparison import comparison_payload
 from djgnn.report.payload import run_payload
 from djgnn.report.run_data import RunData
 
 REPORT = "report.html"
+COMPARISON_SCRIPTS = ("core", "compare", "start")
 RUN_SCRIPTS = ("core", "run", "player", "rings", "nodes", "environment", "start")
 # Characters that could end a script element or a line of a script.
 _ESCAPES = {c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
@@ -63,9 +66,7 @@ def render(title: str, body: str, payload: dict[str, Any], scripts: tuple[str, .
         payload: The data.
         scripts: Names of the scripts of this page, in order.
     """
-    from plotly.offline import get_plotlyjs
-
-    library = get_plotlyjs().replace("</script", "<\\/script")
+    library = asset("vendor/plotly-basic.min.js")
     script = "\n".join(asset(f"{name}.js") for name in scripts)
     return _PAGE.substitute(
         policy=_policy(library, script),
@@ -93,6 +94,28 @@ def write_run_page(data: RunData, out: str | Path | None = None) -> Path:
     payload = run_payload(data)
     name = str(payload["headline"]["data"]["name"])
     page = render(f"{name}: djgnn report", run_body(payload), payload, RUN_SCRIPTS)
+    with atomic_write(path) as stream:
+        stream.write(page.encode("utf-8"))
+    return path
+
+
+def write_comparison_page(sources: Sequence[str | Path], out: str | Path) -> Path:
+    """Write the page that compares several runs or the cells of a benchmark.
+
+    Args:
+        sources: See :func:`djgnn.report.comparison.comparison_payload`.
+        out: The file.
+
+    Raises:
+        InputError: If a source cannot be read, or the page not be written.
+    """
+    payload = comparison_payload(sources)
+    cells = payload["cells"]
+    counts = [len({cell[key] for cell in cells}) for key in ("model", "dataset")]
+    lead = f"{len(cells)} cells: {counts[0]} models on {counts[1]} data sets."
+    body = Template(asset("compare.html")).substitute(lead=lead, version=__version__)
+    path = Path(out).expanduser()
+    page = render("Comparison: djgnn report", body, payload, COMPARISON_SCRIPTS)
     with atomic_write(path) as stream:
         stream.write(page.encode("utf-8"))
     return path
@@ -131,7 +154,7 @@ def run_body(payload: dict[str, Any]) -> str:
 
 def asset(name: str) -> str:
     """A text file of this package."""
-    return resources.files("djgnn.report").joinpath("assets", name).read_text("utf-8")
+    return resources.files("djgnn.report").joinpath("assets", *name.split("/")).read_text("utf-8")
 
 
 def _tile(name: str, value: str, more: str) -> str:

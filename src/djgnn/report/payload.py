@@ -93,7 +93,9 @@ def history_payload(data: RunData) -> dict[str, Any]:
     columns["cross_entropy"] = [_number(loss - weight * pump) for loss, pump in pairs]
     if data.recording is not None:
         for key in ("trace_ratio", "orthogonality"):
-            columns[key] = [_number(v) for v in getattr(data.recording, key)]
+            known = dict(zip(data.recording.seen, getattr(data.recording, key), strict=True))
+            epochs = data.history["epoch"]
+            columns[key] = [_number(known.get(int(e), math.nan)) for e in epochs]
     return columns
 
 
@@ -103,6 +105,7 @@ def alpha_payload(data: RunData) -> dict[str, Any]:
     return {
         "names": list(data.alpha),
         "values": [float(data.card["alpha"].get(name, v)) for name, v in data.alpha.items()],
+        "seen": None if recording is None else recording.seen.tolist(),
         "epochs": None if recording is None else pack(recording.alpha, "f4"),
     }
 

@@ -107,6 +107,7 @@ def load_run(
     with torch.no_grad():
         output = module.run(*inputs)
     parts = branch_contributions(output, module)
+    temperature = float(card.get("calibration", {}).get("temperature", 1.0))
     return RunData(
         folder=path,
         card=card,
@@ -115,7 +116,7 @@ def load_run(
         predictions=_columns(read_predictions(path)),
         graph=graph,
         recording=Recording.read(path),
-        probabilities=torch.softmax(output.logits, dim=1).numpy(),
+        probabilities=torch.softmax(output.logits / temperature, dim=1).numpy(),
         u=output.pump.u.numpy(),
         ranks=output.table.index.numpy(),
         weight=output.table.weight.numpy(),

@@ -41,9 +41,10 @@ class Recording:
         weight: ``[s, m, R]``, their coefficients exp(-s d).
         logits: ``[s, m, classes]``.
         scale: ``[s]``, the factor of the distances.
-        alpha: ``[epochs, branches]``, mixing weights after every epoch.
-        trace_ratio: ``[epochs]``, the pump's first loss after every epoch.
-        orthogonality: ``[epochs]``, its second.
+        seen: ``[e]``, the epochs that were looked at: all, but for a run that was continued.
+        alpha: ``[e, branches]``, mixing weights after each of them.
+        trace_ratio: ``[e]``, the pump's first loss after each of them.
+        orthogonality: ``[e]``, its second.
     """
 
     nodes: NDArray[np.int64]
@@ -53,6 +54,7 @@ class Recording:
     weight: NDArray[np.float32]
     logits: NDArray[np.float32]
     scale: NDArray[np.float64]
+    seen: NDArray[np.int64]
     alpha: NDArray[np.float32]
     trace_ratio: NDArray[np.float32]
     orthogonality: NDArray[np.float32]
@@ -96,6 +98,7 @@ class _Take:
     """What was seen of one model; a run with a structure gate trains two."""
 
     snapshots: list[_Snapshot] = field(default_factory=list)
+    seen: list[int] = field(default_factory=list)
     alpha: list[Tensor] = field(default_factory=list)
     losses: list[Tensor] = field(default_factory=list)
 
@@ -132,9 +135,10 @@ class Recorder:
         """Look at one epoch; models without jumps are passed over."""
         if not isinstance(module, DJGNN) or encoding is None:
             return
-        if record.epoch == 0:
+        if record.epoch == 0 or id(module) not in self._takes:
             self._takes[id(module)] = _Take()
         take = self._takes[id(module)]
+        take.seen.append(record.epoch)
         take.alpha.append(module.mixture.alpha.detach())
         pump = encoding.pump
         take.losses.append(torch.stack([pump.trace_ratio, pump.orthogonality]).detach())
@@ -190,6 +194,7 @@ class Recorder:
             weight=stack("weight"),
             logits=stack("logits"),
             scale=np.array([s.scale if fixed_scale is None else fixed_scale for s in shots]),
+            seen=np.array(take.seen),
             alpha=torch.stack(take.alpha).cpu().numpy(),
             trace_ratio=losses[:, 0],
             orthogonality=losses[:, 1],

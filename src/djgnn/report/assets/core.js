@@ -57,7 +57,7 @@ const whole = (value) => value.toLocaleString("en");
 function table(head, rows, options = {}) {
   const cell = (tag, item) => {
     const isNode = item instanceof Node;
-    const number = typeof item === "object" && !isNode && item !== null;
+    const number = !isNode && typeof item === "object";
     const node = el(tag, number ? { class: "number" } : {});
     node.append(isNode ? item : number ? item.number : String(item));
     return node;
@@ -93,38 +93,30 @@ function css(name) {
 // Plotly reads a little markup in texts; what comes from outside is shown as it is
 const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/\s+/g, " ");
 
+// colours of text, grid and background come from the style sheet, so that a theme costs no redraw
 function plotLayout(extra) {
-  const ink = css("--ink"), soft = css("--soft"), line = css("--line");
-  const axis = { gridcolor: line, zerolinecolor: line, linecolor: line, tickfont: { color: soft }, automargin: true };
+  const axis = { automargin: true };
   const layout = {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", autosize: true,
-    font: { family: "system-ui, sans-serif", size: 13, color: ink },
+    font: { family: "system-ui, sans-serif", size: 13 },
     margin: { l: 50, r: 10, t: 8, b: 42 },
-    legend: { orientation: "h", y: -0.22, font: { color: ink } },
-    hoverlabel: { bgcolor: css("--raised"), bordercolor: line, font: { color: ink } },
+    legend: { orientation: "h", y: -0.2, yanchor: "top" },
     dragmode: false,
     ...extra,
   };
   for (const key of Object.keys(layout)) {
-    if (/^[xy]axis\d?$/.test(key)) layout[key] = { ...axis, ...layout[key], title: { text: layout[key].title || "", font: { color: soft, size: 12 } } };
+    if (/^[xy]axis\d?$/.test(key)) layout[key] = { ...axis, ...layout[key], title: { text: layout[key].title || "", font: { size: 12 }, standoff: 8 } };
   }
   return layout;
 }
 
-// draw and keep in step with the theme; `make` gives traces and layout afresh
-function plot(id, label, make) {
+function plot(id, label, { traces, layout }) {
   const place = byId(id);
   place.setAttribute("role", "img");
   place.setAttribute("aria-label", label);
   const config = { displayModeBar: false, responsive: true, doubleClick: "reset" };
-  const draw = () => {
-    const { traces, layout } = make();
-    place.dataset.marks = traces.reduce((sum, t) => sum + (t.visible === false ? 0 : t.y.length), 0);
-    return Plotly.react(place, traces, plotLayout(layout), config);
-  };
-  themed.push(draw);
-  draw();
-  return draw;
+  place.dataset.marks = traces.reduce((sum, t) => sum + t.y.filter((v) => v !== null).length, 0);
+  Plotly.react(place, traces, plotLayout(layout), config);
 }
 
 // ---- marks on a canvas -------------------------------------------------------------------------
@@ -173,12 +165,8 @@ function cividis(t) {
   return CIVIDIS[i].map((v, j) => v + f * (CIVIDIS[i + 1][j] - v));
 }
 
-function heatCell(share, text, label) {
-  const cell = el("td", { text, style: { background: `rgba(${css("--heat")}, ${(0.85 * share).toFixed(3)})` } });
-  const dark = isDark();
-  cell.style.color = dark ? (share > 0.75 ? "#10151a" : "#f2f4f7") : share > 0.55 ? "#ffffff" : "#1b2027";
-  if (label) cell.setAttribute("aria-label", label);
-  return cell;
+function heatCell(share, text) {
+  return el("td", { text, class: share > 0.6 ? "full" : "", style: { background: `rgba(var(--heat), ${(0.9 * share).toFixed(3)})` } });
 }
 
 const views = [];

@@ -3,13 +3,13 @@
 
 function drawEnergies(f) {
   const columns = f.centred_energies.map((_, r) => `u${r + 1}`), vectors = f.eigenvalues.map((_, r) => `ψ${r + 2}`);
-  plot("energies", `Energies of ${columns.length} columns of U: ${f.centred_energies.map((v) => fixed(v, 3)).join(", ")}; eigenvalues ${f.eigenvalues.map((v) => fixed(v, 3)).join(", ")}.`, () => ({
+  plot("energies", `Energies of ${columns.length} columns of U: ${f.centred_energies.map((v) => fixed(v, 3)).join(", ")}; eigenvalues ${f.eigenvalues.map((v) => fixed(v, 3)).join(", ")}.`, {
     traces: [
       { type: "bar", x: columns, y: f.centred_energies, name: "columns of U", marker: { color: COLOURS[0] }, hovertemplate: "%{x}: %{y:.4f}<extra></extra>" },
       { type: "bar", x: vectors, y: f.eigenvalues, name: "eigenvectors", marker: { color: COLOURS[1], pattern: { shape: "/", fgopacity: 0.5 } }, hovertemplate: "%{x}: %{y:.4f}<extra></extra>" },
     ],
     layout: { xaxis: { title: "" }, yaxis: { title: "energy", rangemode: "tozero" } },
-  }));
+  });
 }
 
 function drawCosine(f) {
@@ -60,7 +60,6 @@ views.push(function environmentView() {
     + (f.shown.length < f.num_nodes ? ` The scatter shows a random ${whole(f.shown.length)} of the nodes.` : "");
   drawEnergies(f);
   drawCosine(f);
-  themed.push(() => drawCosine(f));
   f.centred_energies.forEach((_, r) => byId("column").append(el("option", { value: r, text: `u${r + 1}` })));
   f.eigenvalues.forEach((_, r) => byId("eigenvector").append(el("option", { value: r, text: `ψ${r + 2}` })));
   let best = [0, 0];

@@ -28,36 +28,54 @@ function drawBorders(context, borders, count, size, stroke) {
   context.stroke();
 }
 
-const RAMP = new Uint8ClampedArray(256 * 3);
-for (let i = 0; i < 256; i++) cividis(i / 255).forEach((v, j) => { RAMP[3 * i + j] = v; });
+const RAMP = new Uint32Array(256);
+for (let i = 0; i < 256; i++) {
+  const [r, g, b] = cividis(i / 255).map(Math.round);
+  RAMP[i] = (255 << 24) | (b << 16) | (g << 8) | r;
+}
+
+// exp(-s d) of all pairs drawn, row by row
+function pairWeights(p, u, m) {
+  const width = p.u.shape[2], at = player.at * m * width, s = p.scale[player.at] / 32767;
+  const weights = player.weights || (player.weights = new Float32Array(m * m));
+  for (let i = 0; i < m; i++) {
+    const mine = at + i * width;
+    weights[i * m + i] = 1;
+    for (let j = 0; j < i; j++) {
+      const theirs = at + j * width;
+      let square = 0;
+      for (let k = 0; k < width; k++) {
+        const gap = u[mine + k] - u[theirs + k];
+        square += gap * gap;
+      }
+      weights[i * m + j] = weights[j * m + i] = Math.exp(-s * Math.sqrt(square));
+    }
+  }
+  return weights;
+}
+
+// the colours run from the weight that one pair in ten is below, up to 1
+function lowWeight(weights) {
+  const step = Math.max(1, Math.floor(weights.length / 4001)), some = [];
+  for (let i = 0; i < weights.length; i += step) some.push(weights[i]);
+  return Math.min(0.99, some.sort((a, b) => a - b)[Math.floor(some.length / 10)]);
+}
 
 function drawWeights(p, u, m) {
   const { canvas, context, size } = sharper("panel-weights");
-  const width = p.u.shape[2], at = player.at * m * width, s = p.scale[player.at] / 32767;
-  const image = new ImageData(m, m), pixels = image.data;
-  let sum = 0;
-  for (let i = 0; i < m; i++) {
-    for (let j = i; j < m; j++) {
-      let square = 0;
-      for (let k = 0; k < width; k++) {
-        const gap = u[at + i * width + k] - u[at + j * width + k];
-        square += gap * gap;
-      }
-      const weight = Math.exp(-s * Math.sqrt(square)), c = 3 * Math.round(255 * weight);
-      sum += i === j ? weight : 2 * weight;
-      for (const place of i === j ? [i * m + i] : [i * m + j, j * m + i]) {
-        pixels[4 * place] = RAMP[c]; pixels[4 * place + 1] = RAMP[c + 1]; pixels[4 * place + 2] = RAMP[c + 2]; pixels[4 * place + 3] = 255;
-      }
-    }
-  }
+  const weights = pairWeights(p, u, m), low = lowWeight(weights);
+  const image = new ImageData(m, m), pixels = new Uint32Array(image.data.buffer);
+  const stretch = 255 / (1 - low);
+  for (let i = 0; i < weights.length; i++) pixels[i] = RAMP[Math.max(0, Math.round(stretch * (weights[i] - low)))];
   const buffer = player.buffer || (player.buffer = document.createElement("canvas"));
   buffer.width = buffer.height = m;
   buffer.getContext("2d").putImageData(image, 0, 0);
   context.imageSmoothingEnabled = m > size;
   context.drawImage(buffer, 0, 0, size, size);
   drawBorders(context, player.borders, m, size, "rgba(255,255,255,.55)");
+  byId("ramp-low").textContent = `≤ ${low.toFixed(3)}`;
   canvas.dataset.marks = m * m;
-  canvas.setAttribute("aria-label", `Weights of ${whole(m)} by ${whole(m)} pairs at epoch ${p.epochs[player.at]}, mean ${(sum / m / m).toFixed(3)}, scale ${p.scale[player.at].toFixed(3)}.`);
+  canvas.setAttribute("aria-label", `Weights of ${whole(m)} by ${whole(m)} pairs at epoch ${p.epochs[player.at]}, from ${low.toFixed(3)} to 1; the scale s is ${p.scale[player.at].toFixed(3)}.`);
 }
 
 // links of the chosen filter among the nodes drawn, without those of a node to itself
@@ -167,16 +185,16 @@ function play() {
 function drawAgreement() {
   const p = DATA.player;
   const kept = p.branches.map((ranks, k) => k).filter((k) => p.agreement.some((row) => row[k].links));
-  plot("agreement", `Share of same-label links of ${kept.length} filters at ${p.epochs.length} epochs.`, () => {
-    const traces = kept.map((k) => ({
-      type: "scatter", mode: "lines+markers", x: p.epochs, y: p.agreement.map((row) => (row[k].links ? 100 * row[k].share : null)), name: `J${k}`,
-      line: { color: colour(k), dash: dashes[k % dashes.length], width: 2 }, marker: { symbol: PLOTLY_SHAPES[k % 8], size: 6 }, hovertemplate: `%{y:.1f}%<extra>J${k}, epoch %{x}</extra>`,
-    }));
-    if (p.homophily !== null) {
-      const ends = [p.epochs[0], p.epochs[p.epochs.length - 1]];
-      traces.push({ type: "scatter", mode: "lines", x: ends, y: ends.map(() => 100 * p.homophily), name: "edges of the graph", line: { color: css("--ink"), dash: "dash", width: 1.5 }, hovertemplate: "%{y:.1f}%<extra>edges of the graph</extra>" });
-    }
-    return { traces, layout: { xaxis: { title: "epoch", type: p.epochs.length > 12 ? "linear" : "linear" }, yaxis: { title: "same-label links (%)", rangemode: "tozero" }, shapes: keptLine() } };
+  const traces = kept.map((k) => ({
+    type: "scatter", mode: "lines+markers", x: p.epochs, y: p.agreement.map((row) => (row[k].links ? 100 * row[k].share : null)), name: `J${k}`,
+    line: { color: colour(k), dash: dashes[k % dashes.length], width: 2 }, marker: { symbol: PLOTLY_SHAPES[k % 8], size: 6 }, hovertemplate: `%{y:.1f}%<extra>J${k}, epoch %{x}</extra>`,
+  }));
+  if (p.homophily !== null) {
+    const ends = [p.epochs[0], p.epochs[p.epochs.length - 1]];
+    traces.push({ type: "scatter", mode: "lines", x: ends, y: ends.map(() => 100 * p.homophily), name: "edges of the graph", line: { color: UNKNOWN, dash: "dash", width: 2 }, hovertemplate: "%{y:.1f}%<extra>edges of the graph</extra>" });
+  }
+  plot("agreement", `Share of same-label links of ${kept.length} filters at ${p.epochs.length} epochs.`, {
+    traces, layout: { xaxis: { title: "epoch" }, yaxis: { title: "same-label links (%)", rangemode: "tozero" }, shapes: keptLine() },
   });
 }
 

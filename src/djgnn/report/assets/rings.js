@@ -48,12 +48,13 @@ function spread(all) {
 function ringPicture(id, rings, parent, label) {
   const size = 460, middle = size / 2, gap = (middle - 16) / Math.max(rings.length, 1);
   const root = svg("svg", { viewBox: `0 0 ${size} ${size}`, class: "rings", role: "img", "aria-label": label });
-  const at = new Map([[id, [middle, middle]]]), edges = svg("g", {}), marks = svg("g", {}), rims = svg("g", {});
+  const at = new Map([[id, [middle, middle]]]), edges = svg("g", {}), marks = svg("g", {}), rims = svg("g", {}), names = svg("g", {});
   rings.forEach((ring, h) => {
-    const radius = gap * (h + 1), drawn = spread(ring.all), turn = rings.length > HOPS ? (h * 2 * Math.PI) / (rings.length + 0.62) : 0;
-    rims.append(svg("circle", { class: "ring", cx: middle, cy: middle, r: radius }), svg("text", { x: middle + 3, y: middle - radius + 12, text: ring.name }));
+    const radius = gap * (h + 1), drawn = spread(ring.all), free = Math.min(0.5, 24 / radius), turn = rings.length > HOPS ? (h * 2 * Math.PI) / (rings.length + 0.62) : 0;
+    rims.append(svg("circle", { class: "ring", cx: middle, cy: middle, r: radius }));
+    names.append(svg("text", { x: middle, y: middle - radius + 4, text: ring.name }));
     drawn.forEach((j, i) => {
-      const angle = turn + (2 * Math.PI * (i + 0.5)) / drawn.length, x = middle + radius * Math.sin(angle), y = middle - radius * Math.cos(angle);
+      const angle = turn + free + ((2 * Math.PI - 2 * free) * (i + 0.5)) / drawn.length, x = middle + radius * Math.sin(angle), y = middle - radius * Math.cos(angle);
       const from = parent ? at.get(parent.get(j)) : [middle, middle];
       if (from) edges.append(svg("line", { class: "edge", x1: from[0], y1: from[1], x2: x, y2: y }));
       if (!at.has(j)) at.set(j, [x, y]);
@@ -61,8 +62,8 @@ function ringPicture(id, rings, parent, label) {
         svg("title", { text: `${nameOf(j)}: ${className(labelOf(j))}` })));
     });
   });
-  const centre = svg("path", { class: "centre", d: markPath(shape(labelOf(id)), 11), fill: colour(labelOf(id)), stroke: css("--ink"), "stroke-width": 2, transform: `translate(${middle} ${middle})` });
-  root.append(rims, edges, marks, centre);
+  const centre = svg("path", { class: "centre", d: markPath(shape(labelOf(id)), 11), fill: colour(labelOf(id)), transform: `translate(${middle} ${middle})` });
+  root.append(rims, edges, marks, names, centre);
   return root;
 }
 
@@ -70,8 +71,8 @@ function ringTable(id, rings) {
   const label = labelOf(id);
   const rows = rings.map((ring) => {
     const others = ring.all.filter((j) => j !== id && labelOf(j) >= 0), same = others.filter((j) => labelOf(j) === label).length;
-    const itself = ring.all.includes(id) ? " and itself" : "";
-    return [ring.name, { number: whole(ring.all.filter((j) => j !== id).length) + itself }, { number: label < 0 || !others.length ? "none" : `${whole(same)} (${percent((100 * same) / others.length, 0)})` }];
+    const count = ring.all.filter((j) => j !== id).length, itself = ring.all.includes(id);
+    return [ring.name, { number: itself ? (count ? `${whole(count)} and itself` : "itself") : whole(count) }, { number: label < 0 || !others.length ? "none" : `${whole(same)} (${percent((100 * same) / others.length, 0)})` }];
   });
   return table(["ring", { number: "nodes" }, { number: "same label" }], rows, { class: "wide" });
 }
@@ -121,5 +122,4 @@ views.push(function ringsView() {
   byId("ring-random").addEventListener("click", () => choose(idOf(Math.floor(Math.random() * nodes.rows))));
   const present = new Set(unpack(DATA.nodes.labels));
   legend("ring-legend", [...present].map((v) => v - 1).sort((a, b) => a - b));
-  themed.push(() => nodes.chosen >= 0 && drawRings(nodes.chosen));
 });
