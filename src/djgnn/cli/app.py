@@ -81,6 +81,9 @@ def fit(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a run that is there already.")
     ] = False,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write the run's page, report.html.")
+    ] = True,
     record: Annotated[
         bool, typer.Option("--record", help="Keep snapshots of training for the report's player.")
     ] = False,
@@ -104,6 +107,7 @@ def fit(
         device=device,
         overwrite=overwrite,
         record=record,
+        report=report,
         quiet=quiet or as_json,
     )
     if as_json:

@@ -11,6 +11,8 @@ from rich.markup import escape
 from djgnn.cli.progress import epochs
 from djgnn.errors import InputError
 from djgnn.graph import Graph, random_splits
+from djgnn.report.page import write_run_page
+from djgnn.report.run_data import load_run
 from djgnn.training.config import RunConfig
 from djgnn.training.folder import new_folder, write_run
 from djgnn.training.inputs import build_djgnn, choose_device
@@ -58,6 +60,7 @@ def run_fit(
     overwrite: bool,
     quiet: bool,
     record: bool = False,
+    report: bool = True,
 ) -> dict[str, Any]:
     """Train, write the run folder, say what came out and where it is."""
     where = choose_device(device)
@@ -72,6 +75,7 @@ def run_fit(
         card = write_run(folder, graph, config, fitted, result, seed)
         if recorder is not None:
             recorder.finish(fitted, inputs).write(folder)
+    page = write_run_page(load_run(out, graph=graph)) if report else None
     if not quiet:
         console = Console(highlight=False)
         console.print(
@@ -80,4 +84,6 @@ def run_fit(
             f"(epoch {result.epoch}, chosen on validation; {result.seconds:.1f} s)"
         )
         console.print(f"predictions: {escape(str(out / 'predictions.csv'))}")
+        if page is not None:
+            console.print(f"report: {escape(str(page))}")
     return card

@@ -26,8 +26,14 @@ EMPTY_ROWS = 0.1
 SPREAD = ("median", "low", "high")
 
 
-def measure_graph(graph: Graph, seed: int = 0) -> dict[str, Any]:
-    """Everything measured of a graph, as plain values."""
+def measure_graph(graph: Graph, seed: int = 0, structural: bool = True) -> dict[str, Any]:
+    """Everything measured of a graph, as plain values.
+
+    Args:
+        graph: The graph.
+        seed: Seed of the clusterings behind R.
+        structural: Measure R too, which needs eigenvectors; minutes beyond 100,000 nodes.
+    """
     known = 0 if graph.y is None else int((graph.y >= 0).sum())
     found: dict[str, Any] = {
         "name": graph.name,
@@ -35,7 +41,7 @@ def measure_graph(graph: Graph, seed: int = 0) -> dict[str, Any]:
         "labels": {"known": known, "classes": _class_counts(graph)},
         "twins": measure_twins(graph),
         "leak": measure_leak(graph),
-        "heterophily": measure_heterophily(graph, seed),
+        "heterophily": measure_heterophily(graph, seed, structural),
     }
     return {**found, "advice": advise(found["size"])}
 
@@ -110,11 +116,13 @@ def measure_leak(graph: Graph) -> dict[str, Any] | None:
     return {"test_nodes": leaking, "share": share, "warning": share >= LEAK_SHARE}
 
 
-def measure_heterophily(graph: Graph, seed: int = 0) -> dict[str, Any] | None:
+def measure_heterophily(
+    graph: Graph, seed: int = 0, structural: bool = True
+) -> dict[str, Any] | None:
     """All measures as given and symmetrised, and R with its spread; ``None`` without two classes.
 
-    R is ``None`` if the largest component has one class; an infinite R is written ``None`` too,
-    as JSON has no such number.
+    R is ``None`` if it is not asked for, or the largest component has one class; an infinite R
+    is written ``None`` too, as JSON has no such number.
     """
     if len(_class_counts(graph)) < 2 or graph.y is None:
         return None
@@ -128,7 +136,7 @@ def measure_heterophily(graph: Graph, seed: int = 0) -> dict[str, Any] | None:
     }
     found["R"] = None
     inside = graph.y[largest_component(graph)]
-    if np.unique(inside[inside >= 0]).size >= 2:
+    if structural and np.unique(inside[inside >= 0]).size >= 2:
         r = structural_heterophily(graph, random_state=seed)
         found["R"] = {key: _finite(getattr(r, key)) for key in (*SPREAD, "component_share")}
     return found
@@ -233,7 +241,7 @@ def _heterophily_rows(found: dict[str, Any]) -> Iterable[tuple[str, str]]:
         yield method.replace("_", " ") + suffix, f"{one} as given, {two} symmetrised"
     r = found["R"]
     if r is None:
-        yield "structural heterophily R", "none: one class only in the largest component"
+        yield "structural heterophily R", "not measured, or one class only in the largest component"
         return
     median, low, high = ("infinite" if r[k] is None else f"{r[k]:.2f}" for k in SPREAD)
     spread = f"{low} to {high} over ten k-means seeds"

@@ -18,7 +18,7 @@ from djgnn.report.evaluation import (
     reliability,
 )
 from djgnn.report.graph_card import card_rows, measure_graph
-from djgnn.report.nodes import PARTS, nodes_payload
+from djgnn.report.nodes import MOST_NODES, PARTS, nodes_payload
 from djgnn.report.player import player_payload
 from djgnn.report.run_data import RunData
 
@@ -131,7 +131,7 @@ def evaluation_payload(data: RunData) -> dict[str, Any]:
 
 def graph_payload(data: RunData) -> dict[str, Any]:
     """The card of the graph."""
-    found = measure_graph(data.graph)
+    found = measure_graph(data.graph, structural=data.graph.num_nodes <= MOST_NODES)
     found["name"] = data.card["data"]["name"]
     return {"card": found, "rows": [list(row) for row in card_rows(found)]}
 

@@ -87,12 +87,17 @@ class RunData:
 
 
 def load_run(
-    folder: str | Path, *, dataset: str | None = None, data: str | Path | None = None
+    folder: str | Path,
+    *,
+    graph: Graph | None = None,
+    dataset: str | None = None,
+    data: str | Path | None = None,
 ) -> RunData:
     """Read a run folder, rebuild its model and run it once.
 
     Args:
         folder: What `djgnn fit --out` wrote.
+        graph: The graph of the run, where it is at hand.
         dataset: Name of the data set, for a folder without its graph.
         data: Folder with data sets, looked in first.
 
@@ -102,7 +107,7 @@ def load_run(
     path = Path(folder).expanduser()
     card = read_card(path)
     config = RunConfig.read_yaml(path / "config.yaml")
-    graph = _graph(path, card, dataset, data)
+    graph = _graph(path, card, dataset, data) if graph is None else graph
     module, inputs = _model(path, config, graph)
     with torch.no_grad():
         output = module.run(*inputs)
