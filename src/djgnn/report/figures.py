@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,9 @@ def _write(payload: dict[str, Any], draws: Mapping[str, Draw], folder: str | Pat
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
     files = []
-    with drawing():
+    with drawing(), warnings.catch_warnings():
+        # Names in scripts that the font lacks are drawn as boxes; the page shows them all.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         for name, draw in draws.items():
             figure = draw(payload)
             if figure is None:
