@@ -2,9 +2,9 @@
 
     python benchmarks/record.py cora squirrel [--epochs 60] [--repeats 3]
 
-Both trainings alternate, so that a busy machine slows both. Prints seconds of each, the ratio of
-the fastest, and the seconds that the observer itself spent (the sum of its calls and of putting
-the recording together), which does not suffer from what else the machine does in between.
+Both trainings alternate. Seconds are those of the processor, which what else a machine does hardly
+changes. Prints the seconds of the fastest of each, their ratio, and the share that the observer
+itself spent: the sum of its calls and of putting the recording together.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ def once(graph: Graph, epochs: int, record: bool) -> tuple[float, float]:
 
     def observe(*seen: Any) -> None:
         nonlocal spent
-        begun = time.perf_counter()
+        begun = time.process_time()
         recorder(*seen)
-        spent += time.perf_counter() - begun
+        spent += time.process_time() - begun
 
-    begun = time.perf_counter()
+    begun = time.process_time()
     observer = observe if record else None
     fitted, _ = train(module, inputs, graph, 0, config.training, 0, None, observer)
     if record:
-        ended = time.perf_counter()
+        ended = time.process_time()
         recorder.finish(fitted, inputs)
-        spent += time.perf_counter() - ended
-    return time.perf_counter() - begun, spent
+        spent += time.process_time() - ended
+    return time.process_time() - begun, spent
 
 
 def main() -> None:

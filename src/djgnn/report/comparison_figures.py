@@ -96,7 +96,8 @@ def cost_figure(payload: dict[str, Any]) -> Figure | None:
                     name = _plain(c["model"])
                     one.errorbar(x, c["test_mean"], yerr=c["test_std"], label=name, **style)
             one.set(xlabel=label, ylabel=f"{_plain(dataset)}: test (%)", xscale="log")
-        axes[row, 0].legend(fontsize=6)
+        if axes[row, 0].get_legend_handles_labels()[0]:
+            axes[row, 0].legend(fontsize=6)
     return figure
 
 

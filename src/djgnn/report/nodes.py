@@ -30,6 +30,7 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
     top = np.argsort(-data.probabilities[chosen], axis=1, kind="stable")[:, :MOST_CLASSES]
     top = _lead(top, data.predicted[chosen])
     names = data.graph.names()
+    flags = data.predictions.get("flags", [])
     part = np.array([PARTS.index(p) for p in data.predictions["part"]])
     return {
         "count": n,
@@ -39,6 +40,7 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
         "labels": pack_index(data.labels + 1, classes + 1),
         "predicted": pack_index(data.predicted, classes),
         "part": pack_index(part, len(PARTS)),
+        "flags": [flags[i] for i in chosen] if any(flags) else None,
         "probability": pack(_numbers(data, "probability")[chosen], "f4"),
         "margin": pack(_numbers(data, "margin")[chosen], "f4"),
         "top": pack_index(top, classes),

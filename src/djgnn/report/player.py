@@ -113,7 +113,7 @@ def planar(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     """Class scores in two dimensions: one projection for all snapshots, so that nothing jumps.
 
     The principal axes are those of all snapshots together; every snapshot is centred, and all
-    share one scale, the largest coordinate being 1.
+    share one scale, in which one coordinate in two hundred is cut off at 1.
 
     Shapes:
         logits ``[snapshots, m, classes]``, result ``[snapshots, m, 2]``.
@@ -124,8 +124,8 @@ def planar(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     points = x @ vectors[:, ::-1][:, :2]
     if points.shape[2] < 2:
         points = np.concatenate([points, np.zeros_like(points)], axis=2)
-    largest = np.abs(points).max(initial=0.0)
-    scaled: NDArray[np.float64] = points / (largest or 1.0)
+    reach = float(np.quantile(np.abs(points[-1]), 0.995)) if points.size else 0.0
+    scaled: NDArray[np.float64] = np.clip(points / (reach or 1.0), -1, 1)
     return scaled
 
 

@@ -58,7 +58,7 @@ function drawPivot() {
     const text = figure(cell, { key: mean, digits: 2, spread: std });
     return { number: cell[mean] !== null && cell[mean] === best.get(d) ? el("strong", { text }) : cell[mean] === null ? cell.status : text };
   })]);
-  byId("pivot").replaceChildren(table(["model", ...sets.map(outside)], rows, { rowHeads: true }));
+  byId("pivot").replaceChildren(table(["model", ...sets.map((d) => ({ number: outside(d) }))], rows, { rowHeads: true }));
   drawDiagram(DATA.ranking[mean]);
 }
 

@@ -128,6 +128,8 @@ function drawNodeCard(id) {
   const line = el("p", {}, "Predicted ", outside(className(predictedOf(id))), ` with probability ${fixed(unpack(DATA.nodes.probability)[row], 3)}; `);
   line.append(...(label < 0 ? ["its label is unknown."] : ["label ", outside(className(label)), wrong ? " (wrong)." : " (right)."]));
   line.append(partOf(id) ? ` A ${partOf(id)} node.` : " In no part of the split.");
+  const flags = DATA.nodes.flags && DATA.nodes.flags[row];
+  if (flags) line.append(el("span", { class: "tag", text: ` Take with care: ${flags.split(" ").join(", ")}.` }));
   byId("node-card").replaceChildren(
     el("h3", {}, "Node ", outside(nameOf(id))), line,
     el("h3", { text: "Probabilities" }), probabilityBars(row),

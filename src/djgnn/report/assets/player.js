@@ -1,6 +1,8 @@
 "use strict";
 // The homophiliation player: one slider moves the weights, the support, its graph and the scores.
 
+// greys that are seen on both grounds, so that a theme costs no redraw
+const FAINT = "rgba(128, 138, 150, .62)", FAINTER = "rgba(128, 138, 150, .3)";
 const player = { at: 0, filter: 1, timer: 0 };
 
 function sharper(id) {
@@ -93,12 +95,12 @@ function links(p, ranks, m) {
 
 function drawSupport(p, found, m) {
   const { canvas, context, size } = sharper("panel-support");
-  drawBorders(context, player.borders, m, size, css("--line"));
+  drawBorders(context, player.borders, m, size, FAINTER);
   const cell = Math.max(4, size / m);
   for (const same of [false, true]) {
     for (const [i, j] of found) {
       if ((p.labels[i] === p.labels[j] && p.labels[i] >= 0) !== same) continue;
-      context.fillStyle = same ? colour(p.labels[i]) : css("--mark");
+      context.fillStyle = same ? colour(p.labels[i]) : FAINT;
       context.fillRect((j / m) * size - (cell - size / m) / 2, (i / m) * size - (cell - size / m) / 2, cell, cell);
     }
   }
@@ -114,7 +116,7 @@ function drawGraph(p, found, m) {
     for (const [i, j] of found) {
       if ((p.labels[i] === p.labels[j] && p.labels[i] >= 0) !== same) continue;
       const [x0, y0] = place(i), [x1, y1] = place(j);
-      context.strokeStyle = same ? colour(p.labels[i]) : css("--mark");
+      context.strokeStyle = same ? colour(p.labels[i]) : FAINT;
       context.globalAlpha = same ? 0.75 : 0.5;
       context.lineWidth = same ? 1.6 : 1;
       context.beginPath();
@@ -223,7 +225,6 @@ views.push(function playerView() {
   const stops = CIVIDIS.map((c) => `rgb(${c.join(",")})`).join(",");
   document.querySelector(".ramp").style.background = `linear-gradient(90deg, ${stops})`;
   legend("player-legend", [...new Set(p.labels)].sort((a, b) => a - b));
-  themed.push(drawPlayer);
   drawPlayer();
   drawAgreement();
 });

@@ -106,7 +106,7 @@ views.push(function ringsView() {
   const edges = DATA.nodes.edges;
   byId("rings-note").textContent = "The node in the middle, once among its neighbours in the graph and once among those that the model jumps to."
     + ` A ring shows at most ${RING_MOST} of its nodes; the tables count all.` + (edges.complete ? "" : ` This page keeps at most ${edges.kept} edges of each node, so hop rings are lower bounds.`)
-    + " The first node shown was picked because its jumps agree with its label and its neighbours do not.";
+    + " The first node shown is not a typical one: of those looked at, its jumps agree with its label the most beyond what its neighbours do.";
   nodes.listeners.push(drawRings);
   nodes.first = firstNode();
   const search = byId("ring-search"), place = byId("ring-matches");
