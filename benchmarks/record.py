@@ -34,7 +34,7 @@ def once(graph: Graph, epochs: int, record: bool) -> tuple[float, float]:
 
     begun = time.process_time()
     observer = observe if record else None
-    fitted, _ = train(module, inputs, graph, 0, config.training, 0, None, observer)
+    fitted, _ = train(module, inputs, graph, 0, config.training, 0, observer=observer)
     if record:
         ended = time.process_time()
         recorder.finish(fitted, inputs)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from djgnn.graph import Graph, heterophilic_sbm, random_splits, write_npz
+from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.report.run_data import RunData, load_run
 from djgnn.training.config import resolve
 from djgnn.training.folder import new_folder, write_run
@@ -39,10 +39,9 @@ def make_run(folder: Path, graph: Graph, *, sample: int = 700, **changes: object
     config = resolve("default", **options)
     module, inputs = build_djgnn(config, graph)
     recorder = Recorder(graph.num_nodes, sample)
-    fitted, result = train(module, inputs, graph, 0, config.training, 0, None, recorder)
+    fitted, result = train(module, inputs, graph, 0, config.training, 0, observer=recorder)
     with new_folder(folder) as place:
         write_run(place, graph, config, fitted, result, 0)
-        write_npz(graph, place / "graph.npz")
         recorder.finish(fitted, inputs).write(place)
     return folder
 

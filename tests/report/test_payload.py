@@ -67,12 +67,16 @@ def test_confusion_counts_the_test_nodes_of_the_file(page: Path, run_folder: Pat
     counts = np.array(data["evaluation"]["test"]["confusion"])
     assert counts.sum() == len(rows)
     assert counts.trace() == right
+    stored = json.loads((run_folder / "result.json").read_text("utf-8"))["calibration"]["test"]
+    shown = data["evaluation"]["test"]["reliability"]
+    assert shown["error"] == pytest.approx(stored["error"], abs=1e-6)
+    assert [b["count"] for b in shown["bins"]] == [b["count"] for b in stored["reliability"]]
     assert 100 * right / len(rows) == pytest.approx(data["headline"]["result"]["test"])
 
 
 def test_branch_contributions_add_up_to_the_logits(run_data: RunData) -> None:
-    assert run_data.contributions is not None
     logits = run_data.contributions.sum(axis=1) + run_data.bias
+    logits /= run_data.card["calibration"]["temperature"]
     shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     assert np.allclose(shares, run_data.probabilities, atol=1e-5)
     packed = unpack(nodes_payload(run_data)["contributions"])
@@ -128,7 +132,7 @@ def test_one_projection_serves_all_epochs() -> None:
     logits[1] = logits[0]
     points = planar(logits)
     assert np.array_equal(points[0], points[1])
-    assert np.abs(points).max() == pytest.approx(1)
+    assert np.abs(points).max() == 1
     assert planar(logits[:, :, :1]).shape == (3, 10, 2)
 
 
@@ -167,7 +171,7 @@ def test_another_graph_is_refused(run_folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(run_folder, copy)
     write_npz(random_splits(heterophilic_sbm(64)), copy / "graph.npz")
-    with pytest.raises(InputError, match="its graph is not here"):
+    with pytest.raises(InputError, match="not the graph of this run"):
         load_run(copy)
 
 

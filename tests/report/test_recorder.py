@@ -23,7 +23,7 @@ def _train(graph, recorder, **changes):
     options = {"hidden_channels": 8, "epochs": 9, **changes}
     config = resolve("default", **options)
     module, inputs = build_djgnn(config, graph)
-    fitted, _ = train(module, inputs, graph, 0, config.training, 0, None, recorder)
+    fitted, _ = train(module, inputs, graph, 0, config.training, 0, observer=recorder)
     return fitted, inputs
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from djgnn import __version__
+from djgnn.cli.source import Source, with_source
 
 app = typer.Typer(
     help="Node classification when neighbours disagree: Diffusion-Jump GNNs.",
@@ -62,17 +63,11 @@ def demo(
 
 
 @app.command()
+@with_source
 def fit(
     out: Annotated[Path, typer.Option(help="Folder for the run; must not exist yet.")],
-    dataset: Annotated[str | None, typer.Option(help="A benchmark set by name.")] = None,
+    source: Source,
     split: Annotated[int, typer.Option(help="Which stored split.")] = 0,
-    edges: Annotated[Path | None, typer.Option(help="Edge table (CSV, TSV, Parquet).")] = None,
-    nodes: Annotated[Path | None, typer.Option(help="Node table (CSV, TSV, Parquet).")] = None,
-    label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None,
-    symmetric: Annotated[
-        bool, typer.Option("--symmetric", help="Add the reverse of every edge.")
-    ] = False,
-    data: Data = None,
     preset: Preset = "default",
     config: Config = None,
     change: Changes = None,
@@ -91,13 +86,14 @@ def fit(
     as_json: AsJson = False,
 ) -> None:
     """Train on a graph of your own or on a benchmark set; write model, predictions and card."""
-    from djgnn.cli.fit import load_graph, run_fit
+    from djgnn.cli.fit import run_fit, trainable
     from djgnn.cli.options import configuration
+    from djgnn.cli.source import load
     from djgnn.training.folder import check_free
 
     check_free(out, overwrite)
-    graph = load_graph(dataset, edges, nodes, label, symmetric, data, seed)
-    recipe = configuration(preset, dataset, config, change)
+    recipe = configuration(preset, source.dataset, config, change)
+    graph = trainable(load(source), source, seed)
     card = run_fit(
         graph,
         recipe,
@@ -146,23 +142,13 @@ def datasets(data: Data = None, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def inspect(
-    dataset: Annotated[str | None, typer.Option(help="A benchmark set by name.")] = None,
-    edges: Annotated[Path | None, typer.Option(help="Edge table (CSV, TSV, Parquet).")] = None,
-    nodes: Annotated[Path | None, typer.Option(help="Node table (CSV, TSV, Parquet).")] = None,
-    label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None,
-    symmetric: Annotated[
-        bool, typer.Option("--symmetric", help="Add the reverse of every edge.")
-    ] = False,
-    data: Data = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-) -> None:
+@with_source
+def inspect(source: Source, seed: Seed = 0, as_json: AsJson = False) -> None:
     """What a graph is like: size, twins, leaks, heterophily, which adjacency to use."""
-    from djgnn.cli.inspect import read_graph, run_inspect
+    from djgnn.cli.inspect import run_inspect
+    from djgnn.cli.source import load
 
-    graph = read_graph(dataset, edges, nodes, label, symmetric, data)
-    found = run_inspect(graph, seed=seed, quiet=as_json)
+    found = run_inspect(load(source), seed=seed, quiet=as_json)
     if as_json:
         print(json.dumps(found, ensure_ascii=False))
 
@@ -180,16 +166,12 @@ def report(
     figures: Annotated[
         Path | None, typer.Option(help="Folder for static figures (PDF and PNG) instead.")
     ] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="The data set, for a folder without its graph.")
-    ] = None,
-    data: Data = None,
     quiet: Quiet = False,
 ) -> None:
     """One self-contained HTML page of a run, or a comparison of several."""
     from djgnn.cli.report import run_report
 
-    run_report(runs, out=out, figures=figures, dataset=dataset, data=data, quiet=quiet)
+    run_report(runs, out=out, figures=figures, quiet=quiet)
 
 
 @app.command()

@@ -17,7 +17,7 @@ from torch import nn
 
 from djgnn.baselines import BaselineConfig, build_baseline
 from djgnn.cli.progress import Epochs, epochs
-from djgnn.graph import Graph, heterophilic_sbm, random_splits, write_npz
+from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.model import DJGNN
 from djgnn.report.page import write_run_page
 from djgnn.report.run_data import load_run
@@ -76,10 +76,9 @@ def run_demo(out: Path, *, seed: int, device: str, quiet: bool) -> None:
     best, result, recording = max(runs["DJ-GNN"], key=lambda run: run[0].merit)
     with new_folder(out, overwrite=True) as folder:
         write_run(folder, graph, config, best, result, seed + result.split)
-        write_npz(graph, folder / "graph.npz")
         if recording is not None:
             recording.write(folder)
-    page = write_run_page(load_run(out, graph=graph))
+    page = write_run_page(load_run(out))
     _print_comparison(console, {name: [r for _, r, _ in run] for name, run in runs.items()})
     _print_branches(console, best)
     console.print(
@@ -99,7 +98,9 @@ def _runs(
         module, inputs = build()
         follow = display.follow(f"{name}, seed {seed + s}")
         recorder = Recorder(graph.num_nodes) if isinstance(module, DJGNN) else None
-        fitted, result = train(module, inputs, graph, s, training, seed + s, follow, recorder)
+        fitted, result = train(
+            module, inputs, graph, s, training, seed + s, follow, observer=recorder
+        )
         recording = None if recorder is None else recorder.finish(fitted, inputs)
         runs.append((fitted, result, recording))
     return runs

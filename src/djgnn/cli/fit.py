@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from djgnn.cli.progress import epochs
+from djgnn.cli.source import Source
 from djgnn.errors import InputError
 from djgnn.graph import Graph, random_splits
 from djgnn.report.page import write_run_page
@@ -20,31 +21,16 @@ from djgnn.training.recorder import Recorder
 from djgnn.training.run import train
 
 
-def load_graph(
-    dataset: str | None,
-    edges: Path | None,
-    nodes: Path | None,
-    label: str | None,
-    symmetric: bool,
-    data: Path | None,
-    seed: int,
-) -> Graph:
-    """The graph that the options name; own tables without a split column are split 60/20/20.
+def trainable(graph: Graph, source: Source, seed: int) -> Graph:
+    """A graph with labels and a split; an own graph without one is split 60/20/20.
 
     Raises:
-        InputError: If the options name no graph or two, or it cannot be read.
+        InputError: If no node has a label.
     """
-    if (dataset is None) == (edges is None and nodes is None):
-        raise InputError("give either --dataset NAME, or --edges FILE and --nodes FILE")
-    if dataset is not None:
-        return Graph.load(dataset, data=data)
-    if edges is None or nodes is None:
-        missing = "--edges" if edges is None else "--nodes"
-        raise InputError(f"{missing}: missing; an own graph needs an edge and a node table")
-    graph = Graph.from_csv(edges, nodes, label=label, symmetric=symmetric)
     if graph.y is None or not (graph.y >= 0).any():
         raise InputError(
-            f"{nodes}: no node has a label; name the column with --label and fill it for some nodes"
+            f"{source.dataset or source.graph or source.nodes or source.edges}: no node has a "
+            "label; name the column with --label and fill it for some nodes (got none)"
         )
     return graph if graph.num_splits else random_splits(graph, random_state=seed)
 
@@ -69,13 +55,13 @@ def run_fit(
         follow = display.follow(graph.name)
         recorder = Recorder(graph.num_nodes) if record else None
         fitted, result = train(
-            module, inputs, graph, split, config.training, seed, follow, recorder
+            module, inputs, graph, split, config.training, seed, follow, observer=recorder
         )
     with new_folder(out, overwrite) as folder:
         card = write_run(folder, graph, config, fitted, result, seed)
         if recorder is not None:
             recorder.finish(fitted, inputs).write(folder)
-    page = write_run_page(load_run(out, graph=graph)) if report else None
+    page = write_run_page(load_run(out)) if report else None
     if not quiet:
         console = Console(highlight=False)
         console.print(

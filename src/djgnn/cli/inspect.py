@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from djgnn.cli.fit import load_graph
 from djgnn.graph import Graph
 from djgnn.report.graph_card import card_rows, measure_graph
-
-
-def read_graph(
-    dataset: str | None,
-    edges: Path | None,
-    nodes: Path | None,
-    label: str | None,
-    symmetric: bool,
-    data: Path | None,
-) -> Graph:
-    """The graph that the options name, as it is: labels and splits may be missing.
-
-    Raises:
-        InputError: If the options name no graph or two, or it cannot be read.
-    """
-    if dataset is None and edges is not None and nodes is not None:
-        return Graph.from_csv(edges, nodes, label=label, symmetric=symmetric)
-    return load_graph(dataset, edges, nodes, label, symmetric, data, seed=0)
 
 
 def run_inspect(graph: Graph, *, seed: int = 0, quiet: bool = False) -> dict[str, Any]:

@@ -18,8 +18,6 @@ def run_report(
     *,
     out: Path | None,
     figures: Path | None,
-    dataset: str | None,
-    data: Path | None,
     quiet: bool,
 ) -> list[Path]:
     """Write the page of one run, or the comparison of several sources, and return the files.
@@ -28,7 +26,7 @@ def run_report(
         InputError: If a source is not a run or a benchmark's file, or nothing can be written.
     """
     if len(sources) == 1 and (sources[0].expanduser() / RESULT).is_file():
-        files = _of_run(sources[0], out, figures, dataset, data)
+        files = _of_run(sources[0], out, figures)
     else:
         files = _of_several(sources, out, figures)
     if not quiet:
@@ -38,12 +36,10 @@ def run_report(
     return files
 
 
-def _of_run(
-    run: Path, out: Path | None, figures: Path | None, dataset: str | None, data: Path | None
-) -> list[Path]:
+def _of_run(run: Path, out: Path | None, figures: Path | None) -> list[Path]:
     from djgnn.report.run_data import load_run
 
-    found = load_run(run, dataset=dataset, data=data)
+    found = load_run(run)
     files = []
     if figures is None or out is not None:
         from djgnn.report.page import write_run_page

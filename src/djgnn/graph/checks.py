@@ -68,8 +68,8 @@ def check_edge_index(edge_index: Any, n: int) -> NDArray[np.int64]:
         )
     if array.dtype.kind not in "iu":
         array = _whole_numbers(array, "edge_index")
-    bad = (array < 0) | (array >= n)
-    if bad.any():
+    if array.size and (array.min() < 0 or array.max() >= n):
+        bad = (array < 0) | (array >= n)
         row, column = (int(v) for v in np.argwhere(bad)[0])
         value = int(array[row, column])
         remedy = (
@@ -272,7 +272,7 @@ def _not_finite(key: str, place: str, array: NDArray[Any]) -> None:
 def _names(value: Any, key: str) -> tuple[str, ...] | None:
     if value is None:
         return None
-    names = tuple(str(v) for v in value)
+    names = tuple(map(str, value))
     if len(set(names)) != len(names):
         seen: set[str] = set()
         twice = next(v for v in names if v in seen or seen.add(v))  # type: ignore[func-returns-value]
@@ -290,6 +290,10 @@ def _card(card: Any) -> Mapping[str, Any]:
 
 
 def _frozen(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """A read-only copy; what is read-only already and owns its memory is taken as it is."""
+    flags = array.flags
+    if array.dtype == dtype and flags.owndata and flags.c_contiguous and not flags.writeable:
+        return array
     owned = np.array(array, dtype=dtype, order="C", copy=True)
     owned.flags.writeable = False
     return owned

@@ -1,4 +1,4 @@
-"""How good the predictions are: interval, confusion, scores per class, reliability."""
+"""How good the predictions are: interval, confusion, scores per class."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-BINS = 10
 
 
 def accuracy_interval(correct: int, total: int) -> tuple[float, float]:
@@ -80,27 +78,3 @@ def class_scores(counts: NDArray[np.int64]) -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def reliability(probability: NDArray[np.float64], correct: NDArray[np.bool_]) -> dict[str, Any]:
-    r"""Confidence against accuracy in ten equal bins, and the gap between them.
-
-    .. math::
-        \mathrm{ECE} = \sum_b \frac{n_b}{n}\, |\mathrm{acc}_b - \mathrm{conf}_b|
-
-    Example:
-        >>> found = reliability(np.array([0.95, 0.95]), np.array([True, False]))
-        >>> round(found["ece"], 2), found["bins"][9]["count"]
-        (45.0, 2)
-    """
-    place = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
-    bins, gap = [], 0.0
-    for b in range(BINS):
-        inside = place == b
-        count = int(inside.sum())
-        accuracy = 100 * float(correct[inside].mean()) if count else None
-        confidence = 100 * float(probability[inside].mean()) if count else None
-        if accuracy is not None and confidence is not None:
-            gap += count * abs(accuracy - confidence)
-        bins.append({"count": count, "accuracy": accuracy, "confidence": confidence})
-    return {"ece": gap / max(probability.size, 1), "count": int(probability.size), "bins": bins}

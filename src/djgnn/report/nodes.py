@@ -45,8 +45,11 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
         "margin": pack(_numbers(data, "margin")[chosen], "f4"),
         "top": pack_index(top, classes),
         "probabilities": pack(np.take_along_axis(data.probabilities[chosen], top, axis=1), "f4"),
-        "contributions": _contributions(data, chosen, top),
-        "bias": [float(b) for b in data.bias],
+        # of the predicted class and of the one after it
+        "contributions": pack(
+            np.take_along_axis(data.contributions[chosen], top[:, None, :2], axis=2), "f4"
+        ),
+        "bias": pack(np.take_along_axis(data.bias[chosen], top[:, :2], axis=1), "f4"),
         "ranks": pack_index(data.ranks[chosen], n),
         "weights": pack(data.weight[chosen], "f4"),
         "branches": [list(b) for b in data.branches],
@@ -65,16 +68,6 @@ def _lead(top: NDArray[np.int64], predicted: NDArray[np.int64]) -> NDArray[np.in
 
 def _numbers(data: RunData, key: str) -> NDArray[np.float64]:
     return np.array(data.predictions[key], dtype=np.float64)
-
-
-def _contributions(
-    data: RunData, chosen: NDArray[np.int64], top: NDArray[np.int64]
-) -> dict[str, Any] | None:
-    """What each branch adds to the score of the predicted class and of the one after it."""
-    if data.contributions is None:
-        return None
-    two = top[:, None, :2]
-    return pack(np.take_along_axis(data.contributions[chosen], two, axis=2), "f4")
 
 
 def _edges(data: RunData) -> dict[str, Any]:

@@ -137,11 +137,12 @@ def run_body(payload: dict[str, Any]) -> str:
             f"95% interval {head['test_low']:.2f} to {head['test_high']:.2f} "
             f"over {head['test_nodes']:,} nodes"
         )
+    ended = "interrupted after" if head["interrupted"] else "trained for"
     tiles = (
-        (f"test {metric}", f"{result['test']:.2f}%", interval),
-        (f"validation {metric}", f"{result['validation']:.2f}%", "selected on this"),
+        (f"test {metric}", _percent(result["test"]), interval),
+        (f"validation {metric}", _percent(result["validation"]), "selected on this"),
         ("protocol", head["protocol"], "epoch chosen on validation, test read there"),
-        ("epoch kept", f"{result['epoch']}", f"trained for {result['seconds']:.1f} s"),
+        ("epoch kept", f"{result['epoch']}", f"{ended} {result['seconds']:.1f} s"),
     )
     return Template(asset("run.html")).substitute(
         name=html.escape(str(data["name"])),
@@ -155,6 +156,10 @@ def run_body(payload: dict[str, Any]) -> str:
 def asset(name: str) -> str:
     """A text file of this package."""
     return resources.files("djgnn.report").joinpath("assets", *name.split("/")).read_text("utf-8")
+
+
+def _percent(value: float | None) -> str:
+    return "none" if value is None else f"{value:.2f}%"
 
 
 def _tile(name: str, value: str, more: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import shlex
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,12 +16,16 @@ from djgnn.report.evaluation import (
     auc_interval,
     class_scores,
     confusion,
-    reliability,
 )
 from djgnn.report.graph_card import card_rows, measure_graph
 from djgnn.report.nodes import MOST_NODES, PARTS, nodes_payload
 from djgnn.report.player import player_payload
 from djgnn.report.run_data import RunData
+from djgnn.training import calibration
+from djgnn.training.folder import CONFIG, GRAPH
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 FORMAT = "djgnn-report-1"
 
@@ -56,7 +61,8 @@ def headline(data: RunData) -> dict[str, Any]:
         "test_low": _number(low),
         "test_high": _number(high),
         "test_nodes": int(data.split.test.sum()),
-        "structure_gate": card.get("structure_gate"),
+        "structure_gate": card["structure_gate"],
+        "interrupted": card["interrupted"],
         "versions": card["versions"],
         "command": repeat_command(data),
         "config": data.config.to_dict(),
@@ -65,12 +71,8 @@ def headline(data: RunData) -> dict[str, Any]:
 
 def repeat_command(data: RunData) -> str:
     """The command that trains this run again, from its own folder."""
-    folder = data.folder
-    source = ["--dataset", str(data.card["data"]["name"])]
-    if (folder / "graph.npz").is_file():
-        source = ["--dataset", "graph", "--data", str(folder)]
-    result = data.card["result"]
-    words = ["djgnn", "fit", *source, "--config", str(folder / "config.yaml")]
+    folder, result = data.folder, data.card["result"]
+    words = ["djgnn", "fit", "--graph", str(folder / GRAPH), "--config", str(folder / CONFIG)]
     words += ["--split", str(result["split"]), "--seed", str(data.card["seed"])]
     return shlex.join([*words, "--out", f"{folder.name}-again"])
 
@@ -81,7 +83,8 @@ def test_interval(data: RunData) -> tuple[float, float]:
     if data.card["metric"] == "roc_auc":
         positives = int((y[test] == 1).sum())
         negatives = int((y[test] == 0).sum())
-        return auc_interval(float(data.card["result"]["test"]), positives, negatives)
+        score = data.card["result"]["test"]
+        return auc_interval(math.nan if score is None else score, positives, negatives)
     return accuracy_interval(int((data.predicted[test] == y[test]).sum()), int(test.sum()))
 
 
@@ -114,7 +117,6 @@ def evaluation_payload(data: RunData) -> dict[str, Any]:
     """Confusion, scores per class and reliability of the test nodes, and of the other parts."""
     y, said = data.labels, data.predicted
     part = np.array(data.predictions["part"])
-    probability = np.array(data.predictions["probability"], dtype=np.float64)
     found = {}
     for name in PARTS[1:]:
         inside = (part == name) & (y >= 0)
@@ -124,9 +126,18 @@ def evaluation_payload(data: RunData) -> dict[str, Any]:
                 "nodes": int(inside.sum()),
                 "confusion": counts.tolist(),
                 "classes": class_scores(counts),
-                "reliability": reliability(probability[inside], said[inside] == y[inside]),
+                "reliability": _reliability(data.probabilities[inside], y[inside]),
             }
     return found
+
+
+def _reliability(shares: NDArray[np.float32], y: NDArray[np.int64]) -> dict[str, Any]:
+    """Bins of calibrated confidence, and the expected error; shares, not percent."""
+    table = calibration.reliability(shares, y)
+    return {
+        "error": calibration.calibration_error(table),
+        "bins": [asdict(b) for b in table if b.count],
+    }
 
 
 def graph_payload(data: RunData) -> dict[str, Any]:

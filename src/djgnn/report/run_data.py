@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from djgnn.errors import InputError
-from djgnn.graph import Graph, read_npz
-from djgnn.model import DJGNN
-from djgnn.model.djgnn import DJOutput
+from djgnn.graph import Graph
+from djgnn.model.explain import contributions
+from djgnn.training import calibration
 from djgnn.training.config import RunConfig
-from djgnn.training.folder import read_card, read_predictions
-from djgnn.training.inputs import build_djgnn
+from djgnn.training.folder import read_predictions
 from djgnn.training.recorder import Recording
+from djgnn.training.stored import load_model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,15 +38,14 @@ class RunData:
         predictions: Columns of ``predictions.csv``, as text.
         graph: The graph it was trained on.
         recording: Snapshots of its training; ``None`` if it was not recorded.
-        probabilities: ``[n, classes]``.
+        probabilities: ``[n, classes]``, calibrated.
         u: ``[n, p]``, positions.
         ranks: ``[n, R]``, the nodes at each rank.
         weight: ``[n, R]``, their coefficients exp(-s d).
         branches: Ranks that each jump keeps.
         alpha: Mixing weight of every branch, by name.
-        contributions: ``[n, branches, classes]``; with `bias` they add up to the logits. ``None``
-            if the classifier is not linear.
-        bias: ``[classes]``.
+        contributions: ``[n, branches, classes]``; with `bias` they add up to the logits.
+        bias: ``[n, classes]``.
         scale: The factor of the distances.
     """
 
@@ -64,7 +62,7 @@ class RunData:
     weight: NDArray[np.float32]
     branches: tuple[tuple[int, ...], ...]
     alpha: dict[str, float]
-    contributions: NDArray[np.float32] | None
+    contributions: NDArray[np.float32]
     bias: NDArray[np.float32]
     scale: float
 
@@ -86,68 +84,37 @@ class RunData:
         return np.array([code[name] for name in self.predictions["prediction"]], dtype=np.int64)
 
 
-def load_run(
-    folder: str | Path,
-    *,
-    graph: Graph | None = None,
-    dataset: str | None = None,
-    data: str | Path | None = None,
-) -> RunData:
-    """Read a run folder, rebuild its model and run it once.
-
-    Args:
-        folder: What `djgnn fit --out` wrote.
-        graph: The graph of the run, where it is at hand.
-        dataset: Name of the data set, for a folder without its graph.
-        data: Folder with data sets, looked in first.
+def load_run(folder: str | Path) -> RunData:
+    """Read a run folder and run its model once.
 
     Raises:
-        InputError: If a file is missing or damaged, or the graph is not the one of the run.
+        InputError: If a file is missing or damaged, or the files do not fit together.
     """
     path = Path(folder).expanduser()
-    card = read_card(path)
-    config = RunConfig.read_yaml(path / "config.yaml")
-    graph = _graph(path, card, dataset, data) if graph is None else graph
-    module, inputs = _model(path, config, graph)
+    stored = load_model(path)
+    module = stored.module
     with torch.no_grad():
-        output = module.run(*inputs)
-    parts = branch_contributions(output, module)
-    temperature = float(card.get("calibration", {}).get("temperature", 1.0))
+        output = module.run(*stored.inputs)
+        added, bias = contributions(module.mixture, output.embeddings)
+        scale = float(torch.as_tensor(module.scale(stored.inputs[1])))
     return RunData(
         folder=path,
-        card=card,
-        config=config,
+        card=stored.card,
+        config=stored.config,
         history=read_history(path / "history.csv"),
         predictions=_columns(read_predictions(path)),
-        graph=graph,
+        graph=stored.graph,
         recording=Recording.read(path),
-        probabilities=torch.softmax(output.logits / temperature, dim=1).numpy(),
+        probabilities=calibration.probabilities(output.logits.numpy(), stored.temperature),
         u=output.pump.u.numpy(),
         ranks=output.table.index.numpy(),
         weight=output.table.weight.numpy(),
         branches=module.branches,
         alpha=dict(zip(module.branch_names, output.alpha.tolist(), strict=True)),
-        contributions=None if parts is None else parts.numpy(),
-        bias=module.mixture.biases[-1].detach().numpy(),
-        scale=float(torch.as_tensor(module.scale(inputs[1])).detach()),
+        contributions=added.detach().numpy(),
+        bias=bias.detach().numpy(),
+        scale=scale,
     )
-
-
-def branch_contributions(output: DJOutput, module: DJGNN) -> Tensor | None:
-    r"""What each branch adds to the logits, :math:`\alpha_k H^k W_k^\top`.
-
-    Shapes:
-        result ``[n, branches, classes]``; ``None`` for a classifier of several layers.
-    """
-    mixture = module.mixture
-    if len(mixture.weights) > 1:
-        return None
-    h = mixture.hidden_channels
-    weight = mixture.weights[0].detach().view(module.out_channels, -1, h)
-    parts = []
-    for k, part in enumerate(torch.split(torch.cat(output.embeddings, dim=1), h, dim=1)):
-        parts.append(output.alpha[k] * (part @ weight[:, k].t()))
-    return torch.stack(parts, dim=1)
 
 
 def read_history(path: Path) -> dict[str, NDArray[np.float64]]:
@@ -166,37 +133,3 @@ def read_history(path: Path) -> dict[str, NDArray[np.float64]]:
 def _columns(text: str) -> dict[str, list[str]]:
     header, *rows = csv.reader(io.StringIO(text, newline=""))
     return {key: [row[j] for row in rows] for j, key in enumerate(header)}
-
-
-def _graph(
-    folder: Path, card: dict[str, Any], dataset: str | None, data: str | Path | None
-) -> Graph:
-    wanted = card["data"]
-    stored = folder / "graph.npz"
-    graph = (
-        read_npz(stored)
-        if stored.is_file() and dataset is None
-        else Graph.load(dataset or wanted["name"], data=data)
-    )
-    if graph.content_hash != wanted["sha256"]:
-        raise InputError(
-            f"{folder}: its graph is not here: '{wanted['name']}' was trained on, sha256 "
-            f"{wanted['sha256'][:12]}; name the right one with --dataset, or run `djgnn fit` again "
-            f"(got {graph.content_hash[:12]})"
-        )
-    return graph
-
-
-def _model(folder: Path, config: RunConfig, graph: Graph) -> tuple[DJGNN, tuple[Any, Any]]:
-    from safetensors.torch import load_file
-
-    module, inputs = build_djgnn(config, graph)
-    path = folder / "weights.safetensors"
-    try:
-        module.load_state_dict(load_file(path))
-    except (OSError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{path}: not the weights of this run ({reason})") from error
-    if config.training.decoupled:
-        module.freeze_pump(inputs[1])
-    return module.eval(), inputs

@@ -78,14 +78,16 @@ def classes_figure(payload: dict[str, Any]) -> Figure | None:
         return None
     figure, axes = new_figure(7.0, 3.0, 1, 2)
     _confusion(axes[0, 0], np.array(found["confusion"]), payload["classes"])
-    bins = [(10 * i + 5, b) for i, b in enumerate(found["reliability"]["bins"]) if b["count"]]
-    right = axes[0, 1]
-    right.bar([x for x, _ in bins], [b["accuracy"] for _, b in bins], width=9, color=COLOURS[0])
+    right, bins = axes[0, 1], found["reliability"]["bins"]
+    middle = [50 * (b["low"] + b["high"]) for b in bins]
+    correct = [100 * b["accuracy"] for b in bins]
+    right.bar(middle, correct, width=92 * (bins[0]["high"] - bins[0]["low"]), color=COLOURS[0])
     right.plot([0, 100], [0, 100], color="#515b68", ls="--", lw=0.8)
-    confidence = [b["confidence"] for _, b in bins]
-    right.plot(confidence, [b["accuracy"] for _, b in bins], "D", color=COLOURS[1], ms=4)
+    right.plot([100 * b["confidence"] for b in bins], correct, "D", color=COLOURS[1], ms=4)
     right.set(xlabel="confidence (%)", ylabel="right (%)", xlim=(0, 100), ylim=(0, 102))
-    right.set_title(f"calibration error {found['reliability']['ece']:.2f} points", fontsize=8)
+    right.set_title(
+        f"calibration error {100 * found['reliability']['error']:.2f} points", fontsize=8
+    )
     return figure
 
 

@@ -27,6 +27,8 @@ class TrainConfig:
         structure_gate: Train with and without the structure branch; keep it only if it raises the
             validation score by more than one standard error.
         patience: Stop after this many epochs without a better validation score; ``None``: never.
+        class_weight: Factor of each class in the loss: ``None`` 1, ``"balanced"``, or one number
+            per class.
         pump_weight: Factor lambda of trace ratio plus orthogonality in the loss.
         decoupled: The paper's mode for large graphs: train the pump alone, then fix the filters.
         pump_epochs: Epochs of the pump alone, when decoupled.
@@ -39,6 +41,7 @@ class TrainConfig:
     structure_weight_decay: float | None = None
     structure_gate: bool = True
     patience: int | None = 200
+    class_weight: str | tuple[float, ...] | None = None
     pump_weight: float = 1.0
     decoupled: bool = False
     pump_epochs: int = 100
@@ -49,6 +52,12 @@ class TrainConfig:
             value = getattr(self, key)
             if value is not None and (isinstance(value, bool) or value != int(value) or value < 1):
                 raise ValueError(f"{key} must be a whole number of at least 1 (got {value!r})")
+        if self.class_weight is not None and not isinstance(self.class_weight, str):
+            object.__setattr__(self, "class_weight", tuple(self.class_weight))
+        if isinstance(self.class_weight, str) and self.class_weight != "balanced":
+            raise ValueError(
+                f"class_weight must be balanced, or a list of numbers (got {self.class_weight!r})"
+            )
         for key in ("lr", "pump_lr"):
             if not 0 < getattr(self, key) < float("inf"):
                 raise ValueError(f"{key} must be positive (got {getattr(self, key)!r})")
@@ -106,7 +115,10 @@ class RunConfig:
 
     def to_yaml(self) -> str:
         """The configuration as text."""
-        text: str = yaml.safe_dump(self.to_dict(), sort_keys=False)
+        values = self.to_dict()
+        weight = values["training"]["class_weight"]
+        values["training"]["class_weight"] = list(weight) if isinstance(weight, tuple) else weight
+        text: str = yaml.safe_dump(values, sort_keys=False)
         return text
 
     @classmethod

@@ -19,7 +19,8 @@ from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write
 from djgnn.model import DJGNN
 from djgnn.model.djgnn import Encoding
-from djgnn.training.loop import EpochRecord, Fitted
+from djgnn.training.loop import Fitted
+from djgnn.training.progress import EpochRecord
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

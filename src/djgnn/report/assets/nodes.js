@@ -97,12 +97,12 @@ function probabilityBars(row) {
 
 function contributionBars(row) {
   const t = DATA.nodes, packed = t.contributions;
-  if (!packed) return el("p", { class: "note", text: "The classifier has several layers: its score is not a sum over branches." });
   const [, branches, two] = packed.shape, values = unpack(packed), width = t.top.shape[1], top = unpack(t.top);
   const [a, b] = [top[row * width], top[row * width + 1]];
   const gap = (k) => values[(row * branches + k) * two] - (two > 1 ? values[(row * branches + k) * two + 1] : 0);
   const gaps = Array.from({ length: branches }, (_, k) => gap(k));
-  gaps.push(t.bias[a] - (two > 1 ? t.bias[b] : 0));
+  const bias = unpack(t.bias);
+  gaps.push(bias[row * two] - (two > 1 ? bias[row * two + 1] : 0));
   const largest = Math.max(...gaps.map(Math.abs), 1e-9), place = el("div", { class: "bars" });
   gaps.forEach((g, k) => {
     const name = k < branches ? branchName(DATA.alpha.names[k]) : "bias";

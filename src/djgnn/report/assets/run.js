@@ -79,10 +79,10 @@ function drawConfusion(found) {
 }
 
 function drawReliability(found) {
-  const bins = found.reliability.bins.map((b, i) => ({ ...b, from: 10 * i })).filter((b) => b.count);
+  const bins = found.reliability.bins.map((b) => ({ count: b.count, accuracy: 100 * b.accuracy, confidence: 100 * b.confidence, middle: 50 * (b.low + b.high), width: 92 * (b.high - b.low) }));
   return {
     traces: [
-      { type: "bar", x: bins.map((b) => b.from + 5), y: bins.map((b) => b.accuracy), width: 9, marker: { color: COLOURS[0] }, name: "right, of those in the bin",
+      { type: "bar", x: bins.map((b) => b.middle), y: bins.map((b) => b.accuracy), width: bins.map((b) => b.width), marker: { color: COLOURS[0] }, name: "right, of those in the bin",
         customdata: bins.map((b) => [b.count, b.confidence]), hovertemplate: "%{customdata[0]} nodes, mean confidence %{customdata[1]:.1f}%, right %{y:.1f}%<extra></extra>" },
       { type: "scatter", mode: "markers", x: bins.map((b) => b.confidence), y: bins.map((b) => b.accuracy), name: "mean confidence",
         marker: { color: COLOURS[1], size: 9, line: { width: 1, color: "#7a5200" }, symbol: "diamond" }, hoverinfo: "skip" },
@@ -103,9 +103,8 @@ views.push(function classesView() {
     drawConfusion(found);
     const rows = found.classes.map((s, c) => [outside(DATA.classes[c]), ...["precision", "recall", "f1"].map((k) => ({ number: percent(s[k], 1) })), { number: whole(s.support) }]);
     byId("class-scores").replaceChildren(table(["class", { number: "precision" }, { number: "recall" }, { number: "F1" }, { number: "nodes" }], rows, { rowHeads: true }));
-    const label = `Reliability on the ${PART_NAMES[select.value]}: expected calibration error ${fixed(found.reliability.ece, 2)} points.`;
+    const label = `Reliability on the ${PART_NAMES[select.value]}: expected calibration error ${fixed(100 * found.reliability.error, 2)} points.`;
     plot("reliability", label, drawReliability(found));
-    byId("reliability").dataset.ece = found.reliability.ece;
     byId("ece").textContent = label;
   };
   byId("reliability").after(el("p", { class: "note", id: "ece" }));
