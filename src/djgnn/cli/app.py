@@ -82,6 +82,12 @@ def fit(
     checkpoint_every: Annotated[
         float, typer.Option(help="Seconds between two checkpoints.", min=0)
     ] = 10.0,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write the run's page, report.html.")
+    ] = True,
+    record: Annotated[
+        bool, typer.Option("--record", help="Keep snapshots of training for the report's player.")
+    ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -107,6 +113,8 @@ def fit(
             overwrite=overwrite,
             resume=resume,
             every=checkpoint_every,
+            record=record,
+            report=report,
             quiet=quiet or as_json,
         )
     if as_json:
@@ -169,6 +177,27 @@ def inspect(source: Source, seed: Seed = 0, as_json: AsJson = False) -> None:
     found = run_inspect(load(source), seed=seed, quiet=as_json)
     if as_json:
         print(json.dumps(found, ensure_ascii=False))
+
+
+@app.command()
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="A run folder; or several, or JSON of `bench run`, to compare."),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The page; RUN/report.html, or comparison.html, by default."),
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Folder for static figures (PDF and PNG) instead.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """One self-contained HTML page of a run, or a comparison of several."""
+    from djgnn.cli.report import run_report
+
+    run_report(runs, out=out, figures=figures, quiet=quiet)
 
 
 @app.command()

@@ -15,10 +15,13 @@ from djgnn.cli.signals import stoppable
 from djgnn.cli.source import Source
 from djgnn.errors import InputError
 from djgnn.graph import Graph, random_splits
+from djgnn.report.page import write_run_page
+from djgnn.report.run_data import load_run
 from djgnn.training.checkpoint import Checkpoint, fingerprint
 from djgnn.training.config import RunConfig
 from djgnn.training.folder import RESULT, check_free, new_folder, read_card, write_run
 from djgnn.training.inputs import build_djgnn, choose_device
+from djgnn.training.recorder import Recorder
 from djgnn.training.run import train
 
 
@@ -83,6 +86,8 @@ def run_fit(
     resume: bool = False,
     every: float = 10.0,
     quiet: bool,
+    record: bool = False,
+    report: bool = True,
 ) -> dict[str, Any]:
     """Train, write the run folder, say what came out and where it is."""
     where = choose_device(device)
@@ -94,19 +99,32 @@ def run_fit(
     kept = Checkpoint(place / "run", key, every)
     with epochs(quiet) as display, stoppable() as stop:
         follow = display.follow(graph.name)
+        recorder = Recorder(graph.num_nodes) if record else None
         fitted, result = train(
-            module, inputs, graph, split, config.training, seed, follow, checkpoint=kept, stop=stop
+            module,
+            inputs,
+            graph,
+            split,
+            config.training,
+            seed,
+            follow,
+            checkpoint=kept,
+            stop=stop,
+            observer=recorder,
         )
     with new_folder(out, overwrite or resume) as folder:
         card = write_run(folder, graph, config, fitted, result, seed)
+        if recorder is not None:
+            recorder.finish(fitted, inputs).write(folder)
     if not fitted.interrupted:
         shutil.rmtree(place, ignore_errors=True)
+    page = write_run_page(load_run(out)) if report else None
     if not quiet:
-        _say(graph, card, out)
+        _say(graph, card, out, page)
     return card
 
 
-def _say(graph: Graph, card: dict[str, Any], out: Path) -> None:
+def _say(graph: Graph, card: dict[str, Any], out: Path, page: Path | None) -> None:
     console, result = Console(highlight=False), card["result"]
     test = "" if result["test"] is None else f", test {result['test']:.2f}"
     console.print(
@@ -115,6 +133,8 @@ def _say(graph: Graph, card: dict[str, Any], out: Path) -> None:
         f"(epoch {result['epoch']}, chosen on validation; {result['seconds']:.1f} s)"
     )
     console.print(f"predictions: {escape(str(out / 'predictions.csv'))}")
+    if page is not None:
+        console.print(f"report: {escape(str(page))}")
     if card["interrupted"]:
         console.print(
             "stopped before its time: the run holds the best epoch so far; repeat the command "

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from djgnn.errors import InputError
 from djgnn.graph import Graph, Split
+from djgnn.model.djgnn import Encoding
 from djgnn.training.allocator import release_free_memory
 from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.config import TrainConfig
@@ -23,6 +24,8 @@ from djgnn.training.passes import Passes, two_phase
 from djgnn.training.progress import EpochRecord, Progress
 
 Follow = Callable[[int, EpochRecord], None]
+# Looks on after every epoch: its record, the model, the first half of its pass, all logits.
+Observer = Callable[[EpochRecord, nn.Module, Encoding | None, Tensor], None]
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,7 @@ def fit(
     *,
     checkpoint: Checkpoint | None = None,
     stop: Callable[[], bool] | None = None,
+    observer: Observer | None = None,
 ) -> Fitted:
     """Train a model and return it at the epoch with the best validation score.
 
@@ -123,6 +127,7 @@ def fit(
         follow: Called after every epoch.
         checkpoint: Where the run is kept; one that is there is continued, to the same end.
         stop: Asked after every epoch; if it says so the run ends there, with its best epoch.
+        observer: Called after every epoch too, with what a recording needs.
 
     Raises:
         FloatingPointError: If training diverged before any epoch could be kept.
@@ -145,6 +150,8 @@ def fit(
             record = _record(run.epoch, loss, pump_loss, logits, targets)
             _keep(run, record, logits, module, targets)
             run.ended = _over(run, config)
+            if observer is not None:
+                observer(record, module, getattr(passes, "encoding", None), logits)
             if follow is not None:
                 follow(config.epochs, record)
         release_free_memory(run.epoch - 1)

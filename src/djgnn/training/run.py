@@ -18,7 +18,7 @@ from djgnn.training import calibration
 from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.config import TrainConfig
 from djgnn.training.inputs import initialize, seeded
-from djgnn.training.loop import Fitted, Follow, Targets, fit
+from djgnn.training.loop import Fitted, Follow, Observer, Targets, fit
 from djgnn.training.selection import SplitResult, judge
 
 
@@ -33,6 +33,7 @@ def train(
     *,
     checkpoint: Checkpoint | None = None,
     stop: Callable[[], bool] | None = None,
+    observer: Observer | None = None,
 ) -> tuple[Fitted, SplitResult]:
     """Train one model on one split from fresh weights, then score the test nodes.
 
@@ -50,6 +51,7 @@ def train(
         follow: Called after every epoch.
         checkpoint: Where the run is kept; one that is there is continued, to the same end.
         stop: Asked after every epoch; if it says so the run ends there, with its best epoch.
+        observer: Called after every epoch too, with what a recording needs.
 
     Raises:
         InputError: If the split has nothing to learn from or to select on.
@@ -61,7 +63,7 @@ def train(
 
     def fresh(model: nn.Module, stage: str) -> Fitted:
         kept = None if checkpoint is None else checkpoint.stage(stage)
-        return _fit_fresh(model, inputs, targets, config, seed, follow, kept, stop)
+        return _fit_fresh(model, inputs, targets, config, seed, follow, kept, stop, observer)
 
     fitted = fresh(module, "first")
     gated = config.structure_gate and isinstance(module, DJGNN) and module.structure is not None
@@ -101,13 +103,24 @@ def _fit_fresh(
     follow: Follow | None,
     checkpoint: Checkpoint | None,
     stop: Callable[[], bool] | None,
+    observer: Observer | None,
 ) -> Fitted:
     device = next(module.parameters()).device
     initialize(module, seed)
     if config.decoupled and isinstance(module, DJGNN):
         train_pump(module, inputs, config)
     generator = seeded(seed, device)
-    return fit(module, inputs, targets, config, generator, follow, checkpoint=checkpoint, stop=stop)
+    return fit(
+        module,
+        inputs,
+        targets,
+        config,
+        generator,
+        follow,
+        checkpoint=checkpoint,
+        stop=stop,
+        observer=observer,
+    )
 
 
 def train_pump(module: DJGNN, inputs: tuple[Any, Any], config: TrainConfig) -> float:
