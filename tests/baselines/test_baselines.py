@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from djgnn.baselines import BASELINES, BaselineConfig, build_baseline
+from djgnn.baselines import BASELINES, baseline_config, build_baseline
 from djgnn.graph import Graph, heterophilic_sbm
 
 
 def built(name: str, graph: Graph, **options):
-    module, inputs = build_baseline(name, BaselineConfig(hidden_channels=8, **options), graph)
+    module, inputs = build_baseline(baseline_config(name, hidden_channels=8, **options), graph)
     module.reset_parameters(torch.Generator().manual_seed(0))
     return module.eval(), inputs
 
@@ -26,8 +26,8 @@ def test_gcn_on_a_graph_without_edges_is_the_mlp(graph: Graph) -> None:
     gcn, gcn_inputs = built("gcn", bare)
     mlp, mlp_inputs = built("mlp", bare)
     with torch.no_grad():
-        for layer, weight in zip(gcn.layers, mlp.weights, strict=True):
-            weight.copy_(layer.lin.weight.t())
+        for layer, other in zip(gcn.layers, mlp.layers, strict=True):
+            other.weight.copy_(layer.lin.weight.t())
     torch.testing.assert_close(gcn(*gcn_inputs), mlp(*mlp_inputs))
 
 
@@ -54,6 +54,6 @@ def test_every_parameter_learns(name: str, graph: Graph) -> None:
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in module.parameters())
 
 
-def test_unknown_baselines_are_refused(graph: Graph) -> None:
+def test_unknown_baselines_are_refused() -> None:
     with pytest.raises(ValueError, match=r"model must be one of .* \(got 'gin'\)"):
-        build_baseline("gin", BaselineConfig(), graph)
+        baseline_config("gin")

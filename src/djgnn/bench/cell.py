@@ -97,6 +97,11 @@ class Built:
         return sum(p.numel() for p in self.module.parameters() if p.requires_grad)
 
 
+def model_of(recipe: Recipe) -> str:
+    """Which model a configuration is of."""
+    return "djgnn" if isinstance(recipe, RunConfig) else recipe.model
+
+
 def build(recipe: Recipe, graph: Graph, device: torch.device | str = "cpu") -> Built:
     """Build a model and its inputs for a graph, without looking at any label."""
     place, unlabelled = torch.device(device), hide_labels(graph)
@@ -175,7 +180,12 @@ def run_cell(
         device: Where to train.
         progress: Called with a split's number before it is trained; may return a callback for
             its epochs.
+
+    Raises:
+        ValueError: If the configuration is one of another model.
     """
+    if model != model_of(config):
+        raise ValueError(f"the configuration is one of {model_of(config)}, not of {model}")
     begun = time.perf_counter()
     memory = PeakMemory(torch.device(device).type)
     results = []
