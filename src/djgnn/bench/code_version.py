@@ -12,7 +12,7 @@ import djgnn
 ROOT = Path(djgnn.__file__).parent
 COMMON = ("djgnn.bench.cell",)
 OF_GRAPH = ("djgnn.graph.graph", "djgnn.graph.operator")
-"""What of the first room counts; readers and checks do not, the hash of the data stands for them."""
+"""What counts of the first room; for readers and checks the hash of the data stands."""
 
 
 @cache

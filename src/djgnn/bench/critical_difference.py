@@ -95,9 +95,7 @@ def _scale(axes: Axes, models: int, width: float, alpha: float, top: float) -> N
     axes.text(1, y + 0.05, text, ha="left", va="bottom", fontsize=8, color="#D55E00")
 
 
-def _labels(
-    axes: Axes, order: list[str], values: list[float], half: int, margin: float
-) -> None:
+def _labels(axes: Axes, order: list[str], values: list[float], half: int, margin: float) -> None:
     """Names with their ranks: the better half down the left side, the rest up the right."""
     left, right = 1 - 0.08 * margin, len(order) + 0.08 * margin
     for i, (name, value) in enumerate(zip(order, values, strict=True)):

@@ -87,10 +87,8 @@ def thin_claims(table: PaperTable) -> list[str]:
     """
     found = []
     for dataset in table.datasets:
-        row = sorted(
-            ((cell.mean, model) for (model, name), cell in table.printed.items() if name == dataset),
-            reverse=True,
-        )
+        column = ((c.mean, model) for (model, name), c in table.printed.items() if name == dataset)
+        row = sorted(column, reverse=True)
         if len(row) < 2:
             continue
         (best, first), (other, second) = row[:2]
@@ -100,6 +98,7 @@ def thin_claims(table: PaperTable) -> list[str]:
             names = (table.titles[first], table.titles[second])
             found.append(
                 f"The paper's lead of {names[0]} over {names[1]} on {dataset} "
-                f"({best:.2f} against {other:.2f}) is smaller than one standard error ({error:.2f})."
+                f"({best:.2f} against {other:.2f}) is smaller "
+                f"than one standard error ({error:.2f})."
             )
     return found
