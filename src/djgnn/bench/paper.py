@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -79,14 +80,14 @@ def paper_table(name: str) -> PaperTable:
     )
 
 
-def thin_claims(table: PaperTable) -> list[str]:
-    """The paper's best figures that lead by less than one standard error, in words.
+def thin_claims(table: PaperTable, datasets: Container[str]) -> list[str]:
+    """The paper's best figures on some sets that lead by less than one standard error, in words.
 
     The standard error of a gap is that of two independent means of ten splits each, which is all
     the printed standard deviations allow.
     """
     found = []
-    for dataset in table.datasets:
+    for dataset in (name for name in table.datasets if name in datasets):
         column = ((c.mean, model) for (model, name), c in table.printed.items() if name == dataset)
         row = sorted(column, reverse=True)
         if len(row) < 2:

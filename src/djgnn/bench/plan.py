@@ -72,12 +72,12 @@ def missing_units(
     store: Store,
     retry_failed: bool = False,
 ) -> list[Unit]:
-    """The splits that are still to be run, cell by cell."""
-    return [
-        (spec, split)
-        for spec in specs
-        for split in store.missing(spec, facts[spec.dataset].sha256, retry_failed)
-    ]
+    """The splits that are still to be run, cell by cell; one that two cells share comes once."""
+    units: dict[str, Unit] = {}
+    for spec in specs:
+        for split in store.missing(spec, facts[spec.dataset].sha256, retry_failed):
+            units.setdefault(_key((spec, split), facts), (spec, split))
+    return list(units.values())
 
 
 def run_plan(
@@ -120,6 +120,8 @@ def run_plan(
             _write_if_finished(store, of_key[record.key][0], facts)
         if follow is not None:
             follow(number, len(units), record)
+    for spec in specs:  # cells that share their splits with another
+        _write_if_finished(store, spec, facts)
     return finished_cells(specs, facts, store)
 
 

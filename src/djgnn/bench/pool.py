@@ -179,7 +179,7 @@ class _Pool:
 
 def serve(pipe: Connection, device: str, data: str | None) -> None:
     """A worker's life: take a unit, run it, send its record, until there are no more."""
-    _die_with_the_parent()
+    die_with_the_parent()
     import torch
 
     from djgnn.bench.runner import Runner
@@ -195,7 +195,7 @@ def serve(pipe: Connection, device: str, data: str | None) -> None:
         pipe.send(error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
 
-def _die_with_the_parent() -> None:
+def die_with_the_parent() -> None:
     """End this process as soon as its parent is gone, however it went."""
     parent = multiprocessing.parent_process()
 

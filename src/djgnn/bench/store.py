@@ -108,7 +108,10 @@ class Store:
                 self._records[record.key] = record
 
     def get(self, key: str) -> SplitRecord | None:
-        """The record of a key, if there is one."""
+        """The record of a key, if there is one; another process may have just written it."""
+        file = self.folder / SPLITS / f"{key}.json"
+        if key not in self._records and file.is_file():
+            self._records[key] = next(read_records(file))
         return self._records.get(key)
 
     def put(self, record: SplitRecord) -> bool:
