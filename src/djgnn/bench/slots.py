@@ -177,7 +177,8 @@ def _open(search: Search, url: str) -> tuple[Any, Any]:
         )
         return storage, study
 
-    return _persist(attempt)
+    opened: tuple[Any, Any] = _persist(attempt)
+    return opened
 
 
 def _persist(attempt: Callable[[], Any]) -> Any:
