@@ -22,10 +22,12 @@ class Baseline(nn.Module):
     """
 
     sparse_features: ClassVar[bool] = True
+    node_parameters: ClassVar[tuple[str, ...]] = ()
+    """Names of parameters with a row for each node: renumbering the nodes renumbers them too."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._prepared: tuple[Tensor, int, Any] | None = None
+        self._prepared: tuple[Any, Tensor, int, Any] | None = None
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw all weights anew; without a generator, those of seed 0."""
@@ -36,17 +38,21 @@ class Baseline(nn.Module):
 
         Args:
             adjacency: 0/1 matrix S whose row i has the nodes that node i hears.
-            like: The features.
+            like: The features; what is made of a graph may depend on them.
         """
         raise NotImplementedError
 
     def constants(self, x: Tensor | SparseOperator, edge_index: Tensor) -> Any:
         """What :meth:`prepare` made of these edges, now or before."""
         held = self._prepared
-        if held is None or held[0] is not edge_index or held[1] != edge_index._version:
+        if (
+            held is None
+            or not (held[0] is x and held[1] is edge_index)
+            or held[2] != edge_index._version
+        ):
             made = self.prepare(hearing(edge_index, x.shape[0]), x)
-            self._prepared = held = (edge_index, edge_index._version, made)
-        return held[2]
+            self._prepared = held = (x, edge_index, edge_index._version, made)
+        return held[3]
 
 
 def hearing(edge_index: Tensor, num_nodes: int) -> sp.csr_array:

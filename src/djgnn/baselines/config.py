@@ -172,6 +172,9 @@ def published(model: str) -> list[str]:
 def search_space(model: str) -> dict[str, Any]:
     """What a search may vary: names of options or training, with their values or range.
 
+    Args:
+        model: A baseline, or ``"djgnn"``, whose names are those of its own configuration.
+
     Returns:
         Name to ``{"values": [...]}`` or ``{"low": a, "high": b, "log": bool}``.
 

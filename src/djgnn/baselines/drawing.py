@@ -44,6 +44,7 @@ class Linear(nn.Module):
         bias: Whether there is a b.
         init: ``"glorot"`` (bias zero), or uniform with bound one over the root of the inputs
             (``"fan_in"``, torch's own) or of the outputs (``"fan_out"``), bias alike.
+        blocks: How many maps stand side by side in W; each is drawn as if alone.
 
     Shapes:
         x ``[n, in_channels]``, result ``[n, out_channels]``.
@@ -56,21 +57,30 @@ class Linear(nn.Module):
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, bias: bool = True, init: str = "glorot"
+        self,
+        in_channels: int,
+        out_channels: int,
+        bias: bool = True,
+        init: str = "glorot",
+        blocks: int = 1,
     ) -> None:
         super().__init__()
+        if init not in INITS:
+            raise ValueError(f"init must be one of {', '.join(INITS)} (got '{init}')")
         self.in_channels, self.out_channels, self.init = in_channels, out_channels, init
+        self.blocks = blocks
         self.weight = nn.Parameter(torch.zeros(in_channels, out_channels))
         self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
 
     def draw(self, generator: torch.Generator | None = None) -> None:
         """Draw the weights anew."""
+        fan_out = self.out_channels // self.blocks
         if self.init == "glorot":
-            glorot(self.weight, self.in_channels, self.out_channels, generator)
+            glorot(self.weight, self.in_channels, fan_out, generator)
             if self.bias is not None:
                 nn.init.zeros_(self.bias)
             return
-        fan = self.in_channels if self.init == "fan_in" else self.out_channels
+        fan = self.in_channels if self.init == "fan_in" else fan_out
         uniform(self.weight, fan, generator)
         if self.bias is not None:
             uniform(self.bias, fan, generator)

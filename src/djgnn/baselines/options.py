@@ -7,7 +7,30 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-BASELINES = ("mlp", "gcn")
+BASELINES = (
+    "mlp",
+    "gcn",
+    "gat",
+    "graphsage",
+    "gcnii",
+    "mixhop",
+    "pairnorm",
+    "linkx",
+    "gprgnn",
+    "h2gcn",
+    "geom_gcn",
+    "ggcn",
+    "cgnn",
+    "fsgnn",
+    "graff",
+    "acmii_gcn",
+    "ordered_gnn",
+    "asgc",
+    "tuned_gcn",
+    "tuned_gat",
+    "tuned_sage",
+    "dir_gnn",
+)
 ADJACENCIES = ("symmetric", "given", "transposed")
 FEATURES = ("raw", "row", "identity")
 
