@@ -6,8 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from djgnn.bench.document import Document, Grid, Section, to_html, to_latex, to_markdown
-from djgnn.bench.document import write_document
+from djgnn.bench.document import (
+    Document,
+    Grid,
+    Section,
+    to_html,
+    to_latex,
+    to_markdown,
+    write_document,
+)
 
 NASTY = "<script>alert('x')</script> | 50% & a_b \\ {c} `d` *e*"
 PAGE = Document(
@@ -55,7 +62,7 @@ def test_latex_specials_are_escaped() -> None:
 
 
 def test_rows_must_fit_the_header() -> None:
-    with pytest.raises(ValueError, match="2 places like the header .got 1"):
+    with pytest.raises(ValueError, match=r"2 places like the header .got 1"):
         Grid(("a", "b"), (("only",),))
 
 

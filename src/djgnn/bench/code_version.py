@@ -76,6 +76,7 @@ def _file(name: str) -> Path | None:
     return None
 
 
+@cache
 def _meaning(file: Path | None) -> str:
     """A file's syntax tree without docstrings and positions."""
     assert file is not None

@@ -79,7 +79,7 @@ def draw_diagram(ranks: dict[str, float], sets: int, alpha: float = 0.05) -> byt
             axes.plot([values[first], values[last]], [y, y], color="black", linewidth=3)
         _labels(axes, order, values, half, margin)
         stream = io.BytesIO()
-        figure.savefig(stream, format="svg", metadata={"Date": None})
+        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     return stream.getvalue()
 
 

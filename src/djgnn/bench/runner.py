@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from djgnn.graph import Graph
 from djgnn.training.inputs import choose_device
 from djgnn.training.provenance import PeakMemory, versions
 
+_versions = cache(versions)
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory")
 
 
@@ -77,7 +79,7 @@ class Runner:
             seconds=time.perf_counter() - begun,
             device=self.device.type,
             metric=graph.metric,
-            versions=versions(),
+            versions=_versions(),
         )
 
     def _build(self, spec: CellSpec, graph: Graph) -> Built:

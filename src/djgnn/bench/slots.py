@@ -8,6 +8,7 @@ study that was stopped goes on where it was.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import socket
 import sqlite3
@@ -164,6 +165,7 @@ def _open(search: Search, url: str) -> tuple[Any, Any]:
         InputError: If the storage cannot be reached.
     """
     lib = need_optuna()
+    url = with_driver(url)
     engine = {"connect_args": {"timeout": 60}} if url.startswith("sqlite:") else {}
 
     def attempt() -> tuple[Any, Any]:
@@ -179,6 +181,24 @@ def _open(search: Search, url: str) -> tuple[Any, Any]:
 
     opened: tuple[Any, Any] = _persist(attempt)
     return opened
+
+
+def with_driver(url: str) -> str:
+    """The address with the driver that is installed; SQLAlchemy's own choice changed over time.
+
+    Example:
+        >>> with_driver("sqlite:///a.db")
+        'sqlite:///a.db'
+    """
+    scheme, separator, rest = url.partition("://")
+    if scheme not in ("postgres", "postgresql"):
+        return url
+    for driver in ("psycopg", "psycopg2"):
+        if importlib.util.find_spec(driver) is not None:
+            return f"postgresql+{driver}{separator}{rest}"
+    raise InputError(
+        "storage: PostgreSQL needs a driver; `pip install djgnn[search]` (got no psycopg)"
+    )
 
 
 def _persist(attempt: Callable[[], Any]) -> Any:
