@@ -19,7 +19,7 @@ Build = Callable[..., tuple[Any, tuple[Any, torch.Tensor]]]
 
 def small(name: str, **changes: Any) -> Any:
     """A narrow configuration."""
-    known = {f for f in options_of(name).__dataclass_fields__}
+    known = set(options_of(name).__dataclass_fields__)
     fitting = {key: value for key, value in SMALL.items() if key in known}
     return baseline_config(name, **{**fitting, **changes})
 

@@ -18,7 +18,7 @@ from djgnn.graph import Graph
 def test_gat_is_its_equation(graph: Graph, built) -> None:
     module, (x, edges) = built("gat", graph, num_layers=1, adjacency="given")
     layer = module.layers[0]
-    wh = x @ layer.lin.weight.t()
+    wh = x @ module.maps[0].weight
     mine, theirs = wh @ layer.att_dst[0, 0], wh @ layer.att_src[0, 0]
     logits = F.leaky_relu(mine[:, None] + theirs[None, :], 0.2)
     near = looped(heard(edges, graph.num_nodes)) > 0

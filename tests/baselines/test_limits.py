@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from tests.baselines.conftest import dense, heard, looped, scaled
-from torch_geometric.nn import APPNP, GCN2Conv, MixHopConv, SAGEConv
+from torch_geometric.nn import APPNP, GATConv, GCN2Conv, GCNConv, MixHopConv, SAGEConv
 from torch_geometric.nn import LINKX as PygLINKX
 
 from djgnn.graph import Graph
@@ -23,7 +24,7 @@ def test_gcn_on_a_graph_without_edges_is_the_mlp(graph: Graph, built) -> None:
     bare = Graph(np.zeros((2, 0)), graph.num_nodes, x=graph.x, y=graph.y)
     gcn, inputs = built("gcn", bare)
     mlp, mlp_inputs = built("mlp", bare)
-    copy_into_mlp(mlp, *((layer.lin.weight.t(), layer.bias) for layer in gcn.layers))
+    copy_into_mlp(mlp, *((m.weight, c.bias) for m, c in zip(gcn.maps, gcn.layers, strict=True)))
     torch.testing.assert_close(gcn(*inputs), mlp(*mlp_inputs))
 
 
@@ -134,10 +135,10 @@ def test_mixhop_with_power_zero_is_an_mlp(graph: Graph, built) -> None:
 def test_pairnorm_centres_and_scales(graph: Graph, built) -> None:
     module, (x, edges) = built("pairnorm", graph, scale=3.0)
     a = scaled(looped(heard(edges, graph.num_nodes)))
-    h = a @ (x @ module.layers[0].lin.weight.t()) + module.layers[0].bias
+    h = a @ (x @ module.maps[0].weight) + module.layers[0].bias
     h = h - h.mean(dim=0)
     h = 3 * h / h.square().sum(dim=1).mean().sqrt()
-    expected = a @ (h.relu() @ module.layers[1].lin.weight.t()) + module.layers[1].bias
+    expected = a @ (h.relu() @ module.maps[1].weight) + module.layers[1].bias
     torch.testing.assert_close(module(x, edges), expected, atol=1e-4, rtol=1e-4)
 
 
@@ -167,3 +168,25 @@ def test_dir_gnn_against_the_edges_is_itself_with_the_directions_exchanged(
             mine.bias.copy_(torch.cat(other.bias.chunk(2)[::-1]))
         turned.decoder.load_state_dict(module.decoder.state_dict())
     torch.testing.assert_close(turned(x, edges.flip(0)), module(x, edges), atol=1e-5, rtol=1e-4)
+
+
+def test_gcn_is_made_of_pygs_layers(graph: Graph, built) -> None:
+    module, (x, edges) = built("gcn", graph, adjacency="given")
+    h = dense(x)
+    for number, (linear, mine) in enumerate(zip(module.maps, module.layers, strict=True)):
+        conv = GCNConv(*linear.weight.shape)
+        with torch.no_grad():
+            conv.lin.weight.copy_(linear.weight.t())
+            conv.bias.copy_(mine.bias)
+        h = conv(h.relu() if number else h, edges)
+    torch.testing.assert_close(module(x, edges), h, atol=1e-5, rtol=1e-4)
+
+
+def test_gat_is_made_of_pygs_layers(graph: Graph, built) -> None:
+    module, (x, edges) = built("gat", graph, adjacency="given")
+    h = dense(x)
+    for number, (linear, mine) in enumerate(zip(module.maps, module.layers, strict=True)):
+        conv = GATConv(linear.in_channels, mine.out_channels, heads=mine.heads)
+        conv.load_state_dict(mine.state_dict() | {"lin.weight": linear.weight.t()})
+        h = conv(F.elu(h) if number else h, edges)
+    torch.testing.assert_close(module(x, edges), h, atol=1e-5, rtol=1e-4)

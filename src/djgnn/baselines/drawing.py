@@ -136,6 +136,16 @@ def undrawn(kind: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     return layer.to_empty(device="cpu")
 
 
+def without_map(kind: Callable[..., Any], *sizes: int, **options: Any) -> Any:
+    """A PyG convolution that only passes messages: its linear map is taken out.
+
+    A :class:`Linear` before it takes sparse features, which PyG's own map cannot.
+    """
+    layer = undrawn(kind, *sizes, **options)
+    layer.lin = nn.Identity()
+    return layer
+
+
 @torch.no_grad()
 def draw(module: nn.Module, generator: torch.Generator | None = None) -> None:
     """Draw all weights of a module, each layer as its own `reset_parameters` would.

@@ -12,10 +12,11 @@ from torch_geometric.nn import GATConv
 
 from djgnn.baselines.base import Baseline
 from djgnn.baselines.config import BaselineConfig
-from djgnn.baselines.drawing import drop, undrawn
+from djgnn.baselines.drawing import Linear, drop, without_map
 from djgnn.baselines.options import Options as BaseOptions
 from djgnn.baselines.options import count, rate
 from djgnn.graph import Graph
+from djgnn.graph.operator import SparseOperator
 from djgnn.training.inputs import num_features
 
 
@@ -79,39 +80,37 @@ class GAT(Baseline):
         x ``[n, F]``, edge_index ``[2, E]``, logits ``[n, classes]``.
     """
 
-    sparse_features = False
-
     def __init__(self, in_channels: int, out_channels: int, options: Options) -> None:
         super().__init__()
         o = options
         self.dropout = o.dropout
         wide = o.hidden_channels * o.heads
-        self.layers = nn.ModuleList()
+        self.maps, self.layers = nn.ModuleList(), nn.ModuleList()
         for layer in range(o.num_layers):
             last = layer == o.num_layers - 1
+            sizes = (wide if layer else in_channels, out_channels if last else o.hidden_channels)
+            heads = 1 if last else o.heads
+            self.maps.append(Linear(sizes[0], heads * sizes[1], bias=False))
             self.layers.append(
-                undrawn(
-                    Attention,
-                    wide if layer else in_channels,
-                    out_channels if last else o.hidden_channels,
-                    heads=1 if last else o.heads,
-                    attention_dropout=o.attention_dropout,
-                )
+                without_map(Attention, *sizes, heads=heads, attention_dropout=o.attention_dropout)
             )
         self.reset_parameters()
 
     def forward(
-        self, x: Tensor, edge_index: Tensor, generator: torch.Generator | None = None
+        self,
+        x: Tensor | SparseOperator,
+        edge_index: Tensor,
+        generator: torch.Generator | None = None,
     ) -> Tensor:
         """Logits."""
         layer: Any
-        h = x
-        for number, layer in enumerate(self.layers):
+        h: Any = x
+        for number, (linear, layer) in enumerate(zip(self.maps, self.layers, strict=True)):
             layer.generator = generator
-            h = F.elu(h) if number else h
-            h = layer(drop(h, self.dropout, self.training, generator), edge_index)
+            h = layer(linear(F.elu(h) if number else h, self.dropout, generator), edge_index)
             layer.generator = None
-        return h
+        logits: Tensor = h
+        return logits
 
 
 def build(config: BaselineConfig, graph: Graph) -> GAT:

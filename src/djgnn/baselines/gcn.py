@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from djgnn.baselines.base import Baseline
 from djgnn.baselines.config import BaselineConfig
-from djgnn.baselines.drawing import drop, undrawn
+from djgnn.baselines.drawing import Linear, without_map
 from djgnn.baselines.options import Options as BaseOptions
 from djgnn.baselines.options import count, rate
 from djgnn.graph import Graph
+from djgnn.graph.operator import SparseOperator
 from djgnn.model.dropout import relu_dropout
 from djgnn.training.inputs import num_features
 
@@ -51,8 +52,6 @@ class GCN(Baseline):
         x ``[n, F]``, edge_index ``[2, E]``, logits ``[n, classes]``.
     """
 
-    sparse_features = False
-
     def __init__(
         self, channels: Sequence[int], dropout: float = 0.0, input_dropout: float = 0.0
     ) -> None:
@@ -60,19 +59,23 @@ class GCN(Baseline):
         from torch_geometric.nn import GCNConv
 
         self.dropout, self.input_dropout = dropout, input_dropout
-        self.layers = nn.ModuleList(
-            undrawn(GCNConv, a, b, cached=True) for a, b in pairwise(channels)
-        )
+        sizes = list(pairwise(channels))
+        self.maps = nn.ModuleList(Linear(a, b, bias=False) for a, b in sizes)
+        self.layers = nn.ModuleList(without_map(GCNConv, a, b, cached=True) for a, b in sizes)
         self.reset_parameters()
 
     def forward(
-        self, x: Tensor, edge_index: Tensor, generator: torch.Generator | None = None
+        self,
+        x: Tensor | SparseOperator,
+        edge_index: Tensor,
+        generator: torch.Generator | None = None,
     ) -> Tensor:
         """Logits."""
-        first, *rest = self.layers
-        h: Tensor = first(drop(x, self.input_dropout, self.training, generator), edge_index)
-        for layer in rest:
-            h = layer(relu_dropout(h, self.dropout, self.training, generator), edge_index)
+        first, *rest = zip(self.maps, self.layers, strict=True)
+        h: Tensor = first[1](first[0](x, self.input_dropout, generator), edge_index)
+        for linear, layer in rest:
+            h = relu_dropout(h, self.dropout, self.training, generator)
+            h = layer(linear(h), edge_index)
         return h
 
 

@@ -32,7 +32,7 @@ class Options(BaseOptions):
         weights: The symmetric W: ``"diagonal"``, ``"dominant"`` (a free symmetric matrix whose
             diagonal is in proportion to its rows), or ``"sum"`` (half of M plus its transpose).
         omega: Whether there is a diagonal Omega.
-        source: Whether the start is added at every step.
+        add_source: Whether the start is added at every step.
         residual_encoder: Two residual layers after the encoder.
         batch_norm: Standardise every step over the nodes, always by the nodes at hand.
         dropout: In the encoder and before the classifier.
@@ -44,7 +44,7 @@ class Options(BaseOptions):
     step: float = option(0.5, least=0.01)
     weights: str = option("diagonal", choices=("diagonal", "dominant", "sum"))
     omega: bool = True
-    source: bool = True
+    add_source: bool = True
     residual_encoder: bool = False
     batch_norm: bool = False
     dropout: float = rate(0.3)
@@ -125,7 +125,7 @@ class GRAFF(Baseline):
         self.residuals = nn.ModuleList(Linear(wide, wide, init="fan_in") for _ in range(deeper))
         self.mixing = SymmetricWeights(wide, o.weights)
         self.omega = SymmetricWeights(wide, "diagonal") if o.omega else None
-        self.beta = nn.Parameter(torch.zeros(())) if o.source else None
+        self.beta = nn.Parameter(torch.zeros(())) if o.add_source else None
         self.decoder = Linear(wide, out_channels, init="fan_in")
         self.reset_parameters()
 
@@ -150,7 +150,8 @@ class GRAFF(Baseline):
 
     def slope(self, h: Tensor, start: Tensor, p: SparseOperator) -> Tensor:
         """The direction of a step."""
-        result: Tensor = p @ (h @ self.mixing())
+        narrow = h * self.mixing.shift if self.options.weights == "diagonal" else h @ self.mixing()
+        result: Tensor = p @ narrow
         if self.omega is not None:
             result = result - h * self.omega.shift
         if self.beta is not None:

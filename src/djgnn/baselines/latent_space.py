@@ -129,7 +129,7 @@ def _plane(columns: Any) -> Points:
 def latent_neighbours(points: Points, mean_degree: float) -> sp.csr_array:
     """Nodes within one radius of each other, as many on average as the graph's neighbours.
 
-    Nobody gets more than four times the mean, so that many nodes at one place stay affordable.
+    Nobody gets more than four times the mean and one, so that many nodes at one place stay cheap.
 
     Shapes:
         points ``[n, 2]``, result ``[n, n]``.

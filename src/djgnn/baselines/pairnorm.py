@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from djgnn.baselines.base import Baseline
 from djgnn.baselines.config import BaselineConfig
-from djgnn.baselines.drawing import drop, undrawn
+from djgnn.baselines.drawing import Linear, without_map
 from djgnn.baselines.options import Options as BaseOptions
 from djgnn.baselines.options import count, option, rate
 from djgnn.graph import Graph
+from djgnn.graph.operator import SparseOperator
 from djgnn.training.inputs import num_features
 
 
@@ -54,27 +55,28 @@ class PairNormGCN(Baseline):
         x ``[n, F]``, edge_index ``[2, E]``, logits ``[n, classes]``.
     """
 
-    sparse_features = False
-
     def __init__(self, channels: Sequence[int], options: Options) -> None:
         super().__init__()
         from torch_geometric.nn import GCNConv, PairNorm
 
         self.dropout = options.dropout
         self.norm = PairNorm(options.scale, options.individually, eps=1e-6)
-        self.layers = nn.ModuleList(
-            undrawn(GCNConv, a, b, cached=True) for a, b in pairwise(channels)
-        )
+        sizes = list(pairwise(channels))
+        self.maps = nn.ModuleList(Linear(a, b, bias=False) for a, b in sizes)
+        self.layers = nn.ModuleList(without_map(GCNConv, a, b, cached=True) for a, b in sizes)
         self.reset_parameters()
 
     def forward(
-        self, x: Tensor, edge_index: Tensor, generator: torch.Generator | None = None
+        self,
+        x: Tensor | SparseOperator,
+        edge_index: Tensor,
+        generator: torch.Generator | None = None,
     ) -> Tensor:
         """Logits."""
-        h, last = x, len(self.layers) - 1
-        for number, layer in enumerate(self.layers):
-            h = layer(drop(h, self.dropout, self.training, generator), edge_index)
-            h = self.norm(h).relu() if number < last else h
+        first, *rest = zip(self.maps, self.layers, strict=True)
+        h: Tensor = first[1](first[0](x, self.dropout, generator), edge_index)
+        for linear, layer in rest:
+            h = layer(linear(self.norm(h).relu(), self.dropout, generator), edge_index)
         return h
 
 
