@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from djgnn import __version__
+from djgnn.cli.bench_commands import register
 from djgnn.cli.source import Source, with_source
 
 app = typer.Typer(
@@ -19,6 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 bench = typer.Typer(help="Benchmarks under an honest protocol.", no_args_is_help=True)
+register(bench)
 app.add_typer(bench, name="bench")
 
 Data = Annotated[Path | None, typer.Option(help="Folder with <name>.npz files, looked in first.")]
@@ -219,7 +221,7 @@ def sbm(
 
 @bench.command("run")
 def bench_run(
-    model: Annotated[str, typer.Option(help="djgnn, mlp or gcn.")],
+    model: Annotated[str, typer.Option(help="djgnn or a baseline, see docs/bench.md.")],
     dataset: Annotated[str, typer.Option(help="A benchmark set by name.")],
     splits: Annotated[str, typer.Option(help="Such as 0-9, or 0,2,5; all by default.")] = "",
     protocol: Annotated[
