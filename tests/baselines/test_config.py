@@ -68,7 +68,7 @@ def test_files_that_are_no_configuration_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     for text in ("[1]", "model: gcn\nextra: 1", "model: gin", "model: gcn\ntraining: {speed: 1}"):
         file.write_text(text)
-        with pytest.raises(InputError, match="not a usable configuration"):
+        with pytest.raises(InputError, match=r"usable configuration|named sections"):
             BaselineConfig.read_yaml(file)
 
 

@@ -107,7 +107,9 @@ def test_wide_and_mostly_zero_is_sparse(read) -> None:
     assert sp.issparse(read(nodes=nodes).x)
 
 
-@pytest.mark.parametrize(("rule", "weights"), [("first", [2, 1]), ("sum", [5, 1]), ("max", [3, 1])])
+@pytest.mark.parametrize(
+    ("rule", "weights"), [("first", [2, 1]), ("sum", [5, 1]), ("mean", [2.5, 1]), ("max", [3, 1])]
+)
 def test_rules_for_duplicates(read, rule: str, weights: list[float]) -> None:
     edges = "source,target,weight\na,b,2\nb,c,1\na,b,3\n"
     g = read(edges, duplicates=rule)
@@ -124,7 +126,7 @@ def test_duplicates_can_be_errors(read) -> None:
     read("source,target\na,b\nb,a\n", duplicates="error")
     with pytest.raises(InputError, match="row 2"):
         read("source,target\na,b\nb,a\n", duplicates="error", symmetric=True)
-    with pytest.raises(InputError, match="first, sum, max, error"):
+    with pytest.raises(InputError, match="first, sum, mean, max, error"):
         read(duplicates="last")
 
 

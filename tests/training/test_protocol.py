@@ -14,8 +14,9 @@ from djgnn.errors import InputError
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.training import RunConfig, resolve, train
 from djgnn.training.inputs import build_djgnn, initialize
-from djgnn.training.loop import EpochRecord, Fitted
+from djgnn.training.loop import Fitted
 from djgnn.training.metrics import score
+from djgnn.training.progress import EpochRecord
 from djgnn.training.run import standard_error
 from djgnn.training.selection import judge
 

@@ -14,6 +14,7 @@ import yaml
 from djgnn.baselines.options import module_of, options_of
 from djgnn.errors import InputError
 from djgnn.model.config import check_fields
+from djgnn.plain_yaml import read_mapping
 from djgnn.training.config import TrainConfig
 
 _SECTIONS = ("model", "options", "training", "source")
@@ -122,13 +123,14 @@ class BaselineConfig:
         Raises:
             InputError: If it is not readable, not YAML, or not a configuration.
         """
+        values = read_mapping(path)
         try:
-            values = yaml.safe_load(Path(path).read_text("utf-8"))
-            if not isinstance(values, dict):
-                raise ValueError("it must hold a model, options and training")
             return cls.from_dict(values)
-        except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError, ValueError) as error:
-            raise InputError(f"{path}: not a usable configuration: {error}") from error
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{path}: is not a usable configuration; compare with the config.yaml of a run "
+                f"(got {error})"
+            ) from error
 
 
 def default_training(model: str) -> TrainConfig:

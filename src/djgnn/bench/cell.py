@@ -23,7 +23,7 @@ from djgnn.baselines import BaselineConfig, build_baseline
 from djgnn.graph import Graph
 from djgnn.training.config import RunConfig, TrainConfig
 from djgnn.training.inputs import build_djgnn
-from djgnn.training.loop import Fitted, Progress
+from djgnn.training.loop import Fitted, Follow
 from djgnn.training.provenance import PeakMemory, versions
 from djgnn.training.run import train
 from djgnn.training.selection import SplitResult, judge
@@ -113,7 +113,7 @@ def build(recipe: Recipe, graph: Graph, device: torch.device | str = "cpu") -> B
 
 
 def train_split(
-    built: Built, graph: Graph, split: int, seed: int = 0, progress: Progress | None = None
+    built: Built, graph: Graph, split: int, seed: int = 0, progress: Follow | None = None
 ) -> Fitted:
     """Train and select on one split; the labels of its test nodes are hidden.
 
@@ -127,7 +127,7 @@ def train_split(
 
 
 def run_split(
-    built: Built, graph: Graph, split: int, seed: int = 0, progress: Progress | None = None
+    built: Built, graph: Graph, split: int, seed: int = 0, progress: Follow | None = None
 ) -> SplitResult:
     """Train on one split, then read its test labels and score, under both protocols."""
     fitted = train_split(built, graph, split, seed, progress)

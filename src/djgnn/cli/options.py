@@ -25,7 +25,7 @@ def configuration(
         return base.replace(**parse_changes(change))
     except InputError:
         raise
-    except (TypeError, ValueError) as error:
+    except (ArithmeticError, TypeError, ValueError) as error:
         raise InputError(f"configuration: {error}") from error
 
 
