@@ -9,8 +9,6 @@ import pytest
 
 from djgnn.graph import heterophilic_sbm, random_splits, write_npz
 
-from .test_cli import djgnn
-
 QUICK = ("--epochs", 2, "--device", "cpu", "--workers", 0)
 
 
@@ -22,7 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_table_is_printed_and_written(folder: Path, tmp_path: Path) -> None:
+def test_a_table_is_printed_and_written(djgnn, folder: Path, tmp_path: Path) -> None:
     command = (
         "bench", "table1", "--models", "mlp,gcn", "--datasets", "own", "--data", folder,
         "--splits", "0-1", "--out", tmp_path / "t", *QUICK,
@@ -41,7 +39,7 @@ def test_a_table_is_printed_and_written(folder: Path, tmp_path: Path) -> None:
     assert "djgnn bench table1 --models mlp,gcn" in (tmp_path / "t" / "table.md").read_text()
 
 
-def test_a_search_feeds_a_run_and_a_table(folder: Path, tmp_path: Path) -> None:
+def test_a_search_feeds_a_run_and_a_table(djgnn, folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("optuna")
     out = tmp_path / "search"
     tuned = djgnn(
@@ -81,7 +79,7 @@ def test_a_search_feeds_a_run_and_a_table(folder: Path, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_options_are_named(
-    folder: Path, tmp_path: Path, arguments: tuple, message: str
+    djgnn, folder: Path, tmp_path: Path, arguments: tuple, message: str
 ) -> None:
     name, *rest = arguments
     models = () if "--models" in rest else ("--models", "mlp")
