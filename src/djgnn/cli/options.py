@@ -43,7 +43,7 @@ def read_configuration(path: Path) -> RunConfig:
     except (ArithmeticError, TypeError, ValueError) as error:
         raise InputError(
             f"{path}: is not a usable configuration; compare with the config.yaml of a run "
-            f"(got {error})"
+            f"(got {str(error)[:300]})"
         ) from error
 
 
