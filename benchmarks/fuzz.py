@@ -44,14 +44,14 @@ READERS = (
 
 def reader_of(name: str, folder: Path) -> tuple[str, Callable[[Path], Any]]:
     """The valid file to spoil, and what reads the spoiled one."""
-    from djgnn.cli.options import read_configuration
     from djgnn.graph import read_graphml, read_npz, read_tables
+    from djgnn.training.config import RunConfig
     from djgnn.training.folder import read_card
 
     whole: dict[str, tuple[str, Callable[[Path], Any]]] = {
         "graphml": ("g.graphml", read_graphml),
         "npz": ("g.npz", read_npz),
-        "yaml": ("c.yaml", read_configuration),
+        "yaml": ("c.yaml", RunConfig.read_yaml),
         "card": ("result.json", lambda file: read_card(file.parent)),
     }
     if name in whole:

@@ -25,3 +25,7 @@ class NotConvergedWarning(DJGNNWarning):
 
 class DisconnectedWarning(DJGNNWarning):
     """The graph has several components and the result speaks of one of them only."""
+
+
+class UnseenCategoryWarning(DJGNNWarning):
+    """A new node has a category that no node had in training."""

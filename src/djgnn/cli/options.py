@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from djgnn.baselines.config import BaselineConfig
+from djgnn.baselines.config import BaselineConfig, baseline_config
 from djgnn.errors import InputError
-from djgnn.plain_yaml import read_mapping
-from djgnn.training.config import RunConfig, TrainConfig, resolve
+from djgnn.training.config import RunConfig, resolve
 
 
 def configuration(
@@ -23,7 +21,7 @@ def configuration(
         InputError: For an unknown preset or option, or a value that is not allowed.
     """
     try:
-        base = read_configuration(config) if config else resolve(preset, dataset)
+        base = RunConfig.read_yaml(config) if config else resolve(preset, dataset)
         return base.replace(**parse_changes(change))
     except InputError:
         raise
@@ -31,35 +29,17 @@ def configuration(
         raise InputError(f"configuration: {error}") from error
 
 
-def read_configuration(path: Path) -> RunConfig:
-    """The configuration in a YAML file.
-
-    Raises:
-        InputError: If it is not readable, not plain YAML, or not a configuration.
-    """
-    values = read_mapping(path)
-    try:
-        return RunConfig.from_dict(values)
-    except (ArithmeticError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{path}: is not a usable configuration; compare with the config.yaml of a run "
-            f"(got {str(error)[:300]})"
-        ) from error
-
-
-def baseline_configuration(change: list[str] | None) -> BaselineConfig:
-    """The configuration of a baseline, with changes to it or to its training.
+def baseline_configuration(
+    model: str, dataset: str | None, change: list[str] | None
+) -> BaselineConfig:
+    """A baseline's published settings for a data set, else its defaults, with changes.
 
     Raises:
         InputError: For an unknown option or a value that is not allowed.
     """
-    base, changes = BaselineConfig(), parse_changes(change)
-    of_training = {f.name for f in dataclasses.fields(TrainConfig)}
-    training = {key: value for key, value in changes.items() if key in of_training}
-    own = {key: value for key, value in changes.items() if key not in of_training}
+    changes = parse_changes(change)
     try:
-        trained = dataclasses.replace(base.training, **training)
-        return dataclasses.replace(base, **own, training=trained)
+        return baseline_config(model, dataset, **changes)
     except (TypeError, ValueError) as error:
         raise InputError(f"configuration: {error}") from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -89,14 +89,18 @@ class Source:
         return {key: value for key, value in said.items() if value != usual.get(key)}
 
 
-def load(source: Source) -> Graph:
+def load(source: Source, others: Sequence[str] = ()) -> Graph:
     """The graph that the options name, as it is: labels and splits may be missing.
+
+    Args:
+        source: The options.
+        others: Names of nodes that edges may lead to though the node table has no row for them.
 
     Raises:
         InputError: If the options name no graph or several, do not fit together, or the graph
             cannot be read.
     """
-    graph = _load(source)
+    graph = _load(source, others)
     if source.metric is None:
         return graph
     if source.metric == "roc_auc" and graph.num_classes != 2:
@@ -106,7 +110,7 @@ def load(source: Source) -> Graph:
     return replace(graph, card={**graph.card, "metric": source.metric})
 
 
-def _load(source: Source) -> Graph:
+def _load(source: Source, others: Sequence[str]) -> Graph:
     from djgnn.graph import Graph
 
     named = [source.dataset, source.graph, source.edges or source.nodes]
@@ -129,11 +133,11 @@ def _load(source: Source) -> Graph:
             )
         whole = source.edges
     if whole is not None:
-        return _read_whole(whole, source)
+        return _read_whole(whole, source, others)
     if source.edges is None or source.nodes is None:
         missing = "--edges" if source.edges is None else "--nodes"
         raise InputError(f"{missing}: missing; an own graph needs an edge and a node table")
-    return Graph.from_csv(source.edges, source.nodes, **source.columns())
+    return Graph.from_csv(source.edges, source.nodes, **source.columns(), others=others)
 
 
 def with_source(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -170,7 +174,7 @@ def with_source(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _read_whole(file: Path, source: Source) -> Graph:
+def _read_whole(file: Path, source: Source, others: Sequence[str]) -> Graph:
     from djgnn.graph import Graph, read_npz
     from djgnn.graph.files import readable_file
 
@@ -179,7 +183,7 @@ def _read_whole(file: Path, source: Source) -> Graph:
         _no_columns(source, str(file))
         return read_npz(file)
     if file.suffix.lower() == ".graphml":
-        return Graph.from_graphml(file, **source.columns())
+        return Graph.from_graphml(file, **source.columns(), others=others)
     raise InputError(
         f"{file}: is not a format of whole graphs; give .graphml or .npz, or two tables with "
         f"--edges and --nodes (got {file.suffix or 'no suffix'!r})"

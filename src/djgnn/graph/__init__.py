@@ -3,6 +3,7 @@
 Importing this room imports neither torch nor polars nor PyG; the functions that need them do.
 """
 
+from djgnn.graph.arrivals import Arrivals, arrivals, check_related
 from djgnn.graph.cards import Card, known
 from djgnn.graph.graph import Graph, Split
 from djgnn.graph.graphml import read_graphml, write_graphml
@@ -14,11 +15,14 @@ from djgnn.graph.splits import random_splits
 from djgnn.graph.tables import from_frames, read_tables, write_tables
 
 __all__ = [
+    "Arrivals",
     "Card",
     "Graph",
     "SbmLevel",
     "Split",
+    "arrivals",
     "available",
+    "check_related",
     "find",
     "from_frames",
     "heterophilic_sbm",

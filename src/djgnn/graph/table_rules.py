@@ -36,6 +36,7 @@ class TableOptions(TypedDict, total=False):
     duplicates: str
     symmetric: bool
     unknown: Sequence[str]
+    others: Sequence[str]
     name: str | None
 
 
@@ -56,6 +57,8 @@ class Rules:
             of the weights (1 without weights), or ``error``.
         symmetric: Every edge goes both ways; an edge and its reverse then count as duplicates.
         unknown: Cells of the label column that mean unknown.
+        others: Names of nodes that edges may lead to though the node table has no row for them;
+            they come after its nodes, without features or labels.
         name: Name of the graph; the node file's by default.
 
     Raises:
@@ -73,6 +76,7 @@ class Rules:
     duplicates: str = "first"
     symmetric: bool = False
     unknown: Sequence[str] = ("", "-1")
+    others: Sequence[str] = ()
     name: str | None = None
 
     def __post_init__(self) -> None:

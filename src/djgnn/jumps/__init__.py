@@ -1,5 +1,6 @@
 """Who is near whom in U: twin classes, exact search engines, rank lists."""
 
+from djgnn.jumps.arrivals import arrival_ranks
 from djgnn.jumps.engines import ENGINES, choose_engine
 from djgnn.jumps.ranks import JumpHierarchy, dense_rank_lists, rank_lists
 from djgnn.jumps.twins import TwinClasses, single_classes, twin_classes
@@ -8,6 +9,7 @@ __all__ = [
     "ENGINES",
     "JumpHierarchy",
     "TwinClasses",
+    "arrival_ranks",
     "choose_engine",
     "dense_rank_lists",
     "rank_lists",
