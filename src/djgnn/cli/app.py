@@ -171,12 +171,25 @@ def datasets(data: Data = None, as_json: AsJson = False) -> None:
 
 @app.command()
 @with_source
-def inspect(source: Source, seed: Seed = 0, as_json: AsJson = False) -> None:
-    """What a graph is like: size, twins, leaks, heterophily, which adjacency to use."""
+def inspect(
+    source: Source,
+    preset: Preset = "default",
+    config: Config = None,
+    change: Changes = None,
+    cost: Annotated[
+        bool, typer.Option("--cost/--no-cost", help="Run a few epochs to tell what a fit costs.")
+    ] = True,
+    seed: Seed = 0,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """What a graph is like: size, twins, leaks, heterophily, and what a fit on it would cost."""
     from djgnn.cli.inspect import run_inspect
+    from djgnn.cli.options import configuration
     from djgnn.cli.source import load
 
-    found = run_inspect(load(source), seed=seed, quiet=as_json)
+    recipe = configuration(preset, source.dataset, config, change)
+    found = run_inspect(load(source), recipe, seed=seed, device=device, cost=cost, quiet=as_json)
     if as_json:
         print(json.dumps(found, ensure_ascii=False))
 
