@@ -22,7 +22,9 @@ def inspect(djgnn: Callable[..., Any]) -> Callable[[Graph, Path], dict[str, Any]
 
     def run(graph: Graph, folder: Path) -> dict[str, Any]:
         write_npz(graph, folder / "own.npz")
-        status, shown, message = djgnn("inspect", "--dataset", "own", "--data", folder, "--json")
+        status, shown, message = djgnn(
+            "inspect", "--no-cost", "--dataset", "own", "--data", folder, "--json"
+        )
         assert status == 0, message
         found: dict[str, Any] = json.loads(shown)
         return found
@@ -52,15 +54,15 @@ def test_tables_and_data_set_say_the_same_and_people_can_read_it(
     found = inspect(graph, tmp_path)
     write_tables(graph, tmp_path / "e.csv", tmp_path / "n.csv")
     tables = ("--edges", tmp_path / "e.csv", "--nodes", tmp_path / "n.csv")
-    _, shown, _ = djgnn("inspect", *tables, "--json")
+    _, shown, _ = djgnn("inspect", "--no-cost", *tables, "--json")
     other = json.loads(shown)
     assert {k: v for k, v in other.items() if k not in ("name", "labels")} == {
         k: v for k, v in found.items() if k not in ("name", "labels")
     }
-    _, text, _ = djgnn("inspect", *tables)
+    _, text, _ = djgnn("inspect", "--no-cost", *tables)
     for word in ("components", "isolated", "self loops", "twins", "structural heterophily R"):
         assert word in text
-    _, both_ways, _ = djgnn("inspect", *tables, "--symmetric", "--json")
+    _, both_ways, _ = djgnn("inspect", "--no-cost", *tables, "--symmetric", "--json")
     assert json.loads(both_ways)["size"]["direction"] == "symmetric"
 
 
@@ -94,7 +96,7 @@ def test_duplicates_across_the_split_are_called_a_leak(djgnn, inspect, tmp_path:
     assert found["twins"]["agreement"] > 0.8
     assert found["leak"]["warning"]
     assert found["leak"]["share"] > 0.3
-    _, shown, _ = djgnn("inspect", "--dataset", "own", "--data", tmp_path)
+    _, shown, _ = djgnn("inspect", "--no-cost", "--dataset", "own", "--data", tmp_path)
     assert "Leaking duplicates" in shown
 
 
@@ -108,10 +110,10 @@ def test_a_graph_without_labels_is_inspected_too(djgnn, tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text("source,target\na,b\nb,c\n")
     (tmp_path / "n.csv").write_text("id,size\na,1\nb,2\nc,3\n")
     tables = ("--edges", tmp_path / "e.csv", "--nodes", tmp_path / "n.csv")
-    status, shown, message = djgnn("inspect", *tables)
+    status, shown, message = djgnn("inspect", "--no-cost", *tables)
     assert status == 0, message
     assert "Left out: homophily" in shown
-    _, shown, _ = djgnn("inspect", *tables, "--json")
+    _, shown, _ = djgnn("inspect", "--no-cost", *tables, "--json")
     found = json.loads(shown)
     assert found["heterophily"] is None
     assert found["twins"]["agreement"] is None
@@ -139,7 +141,9 @@ def test_the_known_leaks_are_found_and_the_filtered_sets_are_clean(
     for suffix, leaking in (("", True), ("_filtered", False)):
         if not (data_dir / f"{name}{suffix}.npz").is_file():
             pytest.skip("data set not here")
-        _, shown, _ = djgnn("inspect", "--dataset", name + suffix, "--data", data_dir, "--json")
+        _, shown, _ = djgnn(
+            "inspect", "--no-cost", "--dataset", name + suffix, "--data", data_dir, "--json"
+        )
         found = json.loads(shown)
         assert found["leak"]["warning"] is leaking
         assert found["advice"]["adjacency"] == "given"
@@ -158,7 +162,22 @@ def test_the_known_leaks_are_found_and_the_filtered_sets_are_clean(
 def test_bad_input_is_status_2(
     djgnn, arguments: list[str], message: str, empty_cache: Path
 ) -> None:
-    status, shown, error = djgnn("inspect", *arguments)
+    status, shown, error = djgnn("inspect", "--no-cost", *arguments)
     assert (status, shown) == (2, "")
     assert message in error
     assert "Traceback" not in error
+
+
+def test_what_a_fit_costs_is_told(djgnn, tmp_path: Path) -> None:
+    graph = random_splits(heterophilic_sbm(160))
+    write_npz(graph, tmp_path / "own.npz")
+    own = ("--dataset", "own", "--data", tmp_path, "--set", "epochs=30", "--set", "patience=null")
+    found = json.loads(djgnn("inspect", *own, "--json").stdout)["cost"]
+    assert (found["epochs"], found["trainings"]) == (30, 2)
+    assert found["seconds"] == pytest.approx(60 * found["seconds_per_epoch"], rel=0.5)
+    shown = djgnn("inspect", *own).stdout
+    assert "fit here, time" in shown
+    assert "2 x 30 epochs" in shown
+    bare = Graph(graph.edge_index, graph.num_nodes, name="bare")
+    write_npz(bare, tmp_path / "own.npz")
+    assert json.loads(djgnn("inspect", *own, "--json").stdout)["cost"] is None

@@ -10,8 +10,14 @@ from typing import Any
 import pytest
 
 from djgnn.cli.source import Source, load
-from djgnn.graph import Graph, heterophilic_sbm, random_splits, write_graphml, write_npz
-from djgnn.graph import write_tables
+from djgnn.graph import (
+    Graph,
+    heterophilic_sbm,
+    random_splits,
+    write_graphml,
+    write_npz,
+    write_tables,
+)
 
 QUICK = ["--set", "epochs=4", "--set", "hidden_channels=8", "--device", "cpu"]
 
@@ -79,6 +85,16 @@ def test_columns_can_be_named_and_left_out(djgnn: Callable[..., Any], tmp_path: 
     assert read.edge_index.tolist() == [[1, 2], [0, 1]]
     assert read.edge_weight.tolist() == [3, 1]
     assert read.x.tolist() == [[2], [4], [6]]
+
+
+def test_what_unknown_means_can_be_said(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("source,target\na,b\n")
+    (tmp_path / "n.csv").write_text("id,y\na,1\nb,-1\nc,?\nd,\n")
+    files = {"edges": tmp_path / "e.csv", "nodes": tmp_path / "n.csv"}
+    assert load(Source(**files)).classes() == ("1", "?")
+    assert load(Source(**files, unknown=[""])).classes() == ("-1", "1", "?")
+    read = load(Source(**files, unknown=["?"]))
+    assert (read.classes(), read.y.tolist()) == (("-1", "1"), [1, 0, -1, -1])
 
 
 def test_fit_takes_a_graphml_file(djgnn: Callable[..., Any], graph: Graph, tmp_path: Path) -> None:

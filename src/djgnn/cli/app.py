@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from djgnn import __version__
+from djgnn.cli.bench_commands import register
 from djgnn.cli.source import Source, with_source
 
 app = typer.Typer(
@@ -19,6 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 bench = typer.Typer(help="Benchmarks under an honest protocol.", no_args_is_help=True)
+register(bench)
 app.add_typer(bench, name="bench")
 
 Data = Annotated[Path | None, typer.Option(help="Folder with <name>.npz files, looked in first.")]
@@ -76,6 +78,12 @@ def fit(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a run that is there already.")
     ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was stopped.")
+    ] = False,
+    checkpoint_every: Annotated[
+        float, typer.Option(help="Seconds between two checkpoints.", min=0)
+    ] = 10.0,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write the run's page, report.html.")
     ] = True,
@@ -86,51 +94,71 @@ def fit(
     as_json: AsJson = False,
 ) -> None:
     """Train on a graph of your own or on a benchmark set; write model, predictions and card."""
-    from djgnn.cli.fit import run_fit, trainable
+    from djgnn.cli.fit import check_out, run_fit, trainable
     from djgnn.cli.options import configuration
+    from djgnn.cli.signals import STOPPED
     from djgnn.cli.source import load
-    from djgnn.training.folder import check_free
 
-    check_free(out, overwrite)
-    recipe = configuration(preset, source.dataset, config, change)
-    graph = trainable(load(source), source, seed)
-    card = run_fit(
-        graph,
-        recipe,
-        out,
-        split=split,
-        seed=seed,
-        device=device,
-        overwrite=overwrite,
-        record=record,
-        report=report,
-        quiet=quiet or as_json,
-    )
+    card = check_out(out, overwrite, resume)
+    if card is not None and not (quiet or as_json):
+        print(f"{out}: complete already, nothing to resume")
+    if card is None:
+        recipe = configuration(preset, source.dataset, config, change)
+        graph = trainable(load(source), source, seed)
+        card = run_fit(
+            graph,
+            recipe,
+            out,
+            split=split,
+            seed=seed,
+            device=device,
+            overwrite=overwrite,
+            resume=resume,
+            every=checkpoint_every,
+            record=record,
+            report=report,
+            quiet=quiet or as_json,
+        )
     if as_json:
         print(json.dumps(card, ensure_ascii=False))
+    if card["interrupted"]:
+        raise typer.Exit(STOPPED)
 
 
 @app.command()
+@with_source
 def predict(
     run: Annotated[Path, typer.Argument(help="A folder written by `djgnn fit`.")],
+    source: Source,
     out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
+    device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """The stored predictions of a run, as CSV."""
+    """The stored predictions of a run; or those of new nodes, without retraining."""
+    from djgnn.cli.predict import predictions
     from djgnn.graph.files import atomic_write
-    from djgnn.training.folder import read_predictions
 
-    text = read_predictions(run)
-    if as_json:
-        import csv
-        import io
-
-        text = json.dumps(list(csv.DictReader(io.StringIO(text))), ensure_ascii=False) + "\n"
+    text = predictions(run, source, device, as_json)
     if out is None:
         sys.stdout.write(text)
         return
     with atomic_write(out) as file:
         file.write(text.encode("utf-8"))
+
+
+@app.command()
+def explain(
+    run: Annotated[Path, typer.Argument(help="A folder written by `djgnn fit`.")],
+    node: Annotated[str, typer.Argument(help="Name of a node.")],
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Which jumps, which neighbours, how much: one prediction taken apart."""
+    from djgnn.cli.explain import run_explain
+
+    found = run_explain(run, node, device, quiet=as_json)
+    if as_json:
+        print(json.dumps(found, ensure_ascii=False))
 
 
 @app.command()
@@ -143,12 +171,25 @@ def datasets(data: Data = None, as_json: AsJson = False) -> None:
 
 @app.command()
 @with_source
-def inspect(source: Source, seed: Seed = 0, as_json: AsJson = False) -> None:
-    """What a graph is like: size, twins, leaks, heterophily, which adjacency to use."""
+def inspect(
+    source: Source,
+    preset: Preset = "default",
+    config: Config = None,
+    change: Changes = None,
+    cost: Annotated[
+        bool, typer.Option("--cost/--no-cost", help="Run a few epochs to tell what a fit costs.")
+    ] = True,
+    seed: Seed = 0,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """What a graph is like: size, twins, leaks, heterophily, and what a fit on it would cost."""
     from djgnn.cli.inspect import run_inspect
+    from djgnn.cli.options import configuration
     from djgnn.cli.source import load
 
-    found = run_inspect(load(source), seed=seed, quiet=as_json)
+    recipe = configuration(preset, source.dataset, config, change)
+    found = run_inspect(load(source), recipe, seed=seed, device=device, cost=cost, quiet=as_json)
     if as_json:
         print(json.dumps(found, ensure_ascii=False))
 
@@ -193,7 +234,7 @@ def sbm(
 
 @bench.command("run")
 def bench_run(
-    model: Annotated[str, typer.Option(help="djgnn, mlp or gcn.")],
+    model: Annotated[str, typer.Option(help="djgnn or a baseline, see docs/bench.md.")],
     dataset: Annotated[str, typer.Option(help="A benchmark set by name.")],
     splits: Annotated[str, typer.Option(help="Such as 0-9, or 0,2,5; all by default.")] = "",
     protocol: Annotated[

@@ -49,7 +49,7 @@ def run_bench(
     recipe = (
         configuration(preset, graph.name, config, change)
         if model == "djgnn"
-        else baseline_configuration(change)
+        else baseline_configuration(model, graph.name, change)
     )
     with epochs(quiet) as display:
         cell = run_cell(

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 from torch import nn
 
-from djgnn.baselines import BaselineConfig, build_baseline
+from djgnn.baselines import baseline_config, build_baseline
 from djgnn.cli.progress import Epochs, epochs
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.model import DJGNN
@@ -54,23 +54,18 @@ def run_demo(out: Path, *, seed: int, device: str, quiet: bool) -> None:
     console = Console(highlight=False, quiet=quiet)
     _print_graph(console, graph)
     config = resolve("default", hidden_channels=WIDTH, epochs=EPOCHS, patience=PATIENCE)
-    baseline = BaselineConfig(
-        hidden_channels=WIDTH,
-        training=TrainConfig(epochs=2 * EPOCHS, patience=2 * PATIENCE, pump_weight=0.0),
-    )
+    plain = {
+        name: baseline_config(name, hidden_channels=WIDTH, epochs=2 * EPOCHS, patience=2 * PATIENCE)
+        for name in ("mlp", "gcn")
+    }
     builders: dict[str, Build] = {"DJ-GNN": lambda: build_djgnn(config, graph, where)}
-    for name in ("mlp", "gcn"):
-        builders[name.upper()] = partial(build_baseline, name, baseline, graph, where)
+    trainings = {"DJ-GNN": config.training}
+    for name, baseline in plain.items():
+        builders[name.upper()] = partial(build_baseline, baseline, graph, where)
+        trainings[name.upper()] = baseline.training
     with epochs(quiet) as display:
         runs = {
-            name: _runs(
-                name,
-                build,
-                config.training if name == "DJ-GNN" else baseline.training,
-                graph,
-                seed,
-                display,
-            )
+            name: _runs(name, build, trainings[name], graph, seed, display)
             for name, build in builders.items()
         }
     best, result, recording = max(runs["DJ-GNN"], key=lambda run: run[0].merit)

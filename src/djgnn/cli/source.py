@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -60,6 +60,15 @@ class Source:
     duplicates: Annotated[
         str, typer.Option(help="An edge listed twice: first, sum, mean, max or error.")
     ] = "first"
+    unknown: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Label that means unknown, besides an empty one; -1 by default, '' = none."
+        ),
+    ] = None
+    metric: Annotated[
+        str | None, typer.Option(help="Score of an own graph: accuracy or roc_auc (two classes).")
+    ] = None
 
     def columns(self) -> dict[str, Any]:
         """What was said about columns and edges, by the names of `read_tables`."""
@@ -74,18 +83,34 @@ class Source:
             "features": self.features or None,
             "exclude": tuple(self.exclude or ()),
             "duplicates": self.duplicates,
+            "unknown": ("", *self.unknown) if self.unknown else None,
         }
         usual = {"symmetric": False, "exclude": (), "duplicates": "first"}
         return {key: value for key, value in said.items() if value != usual.get(key)}
 
 
-def load(source: Source) -> Graph:
+def load(source: Source, others: Sequence[str] = ()) -> Graph:
     """The graph that the options name, as it is: labels and splits may be missing.
+
+    Args:
+        source: The options.
+        others: Names of nodes that edges may lead to though the node table has no row for them.
 
     Raises:
         InputError: If the options name no graph or several, do not fit together, or the graph
             cannot be read.
     """
+    graph = _load(source, others)
+    if source.metric is None:
+        return graph
+    if source.metric == "roc_auc" and graph.num_classes != 2:
+        raise InputError(
+            f"--metric roc_auc: needs two classes; use accuracy (got {graph.num_classes} classes)"
+        )
+    return replace(graph, card={**graph.card, "metric": source.metric})
+
+
+def _load(source: Source, others: Sequence[str]) -> Graph:
     from djgnn.graph import Graph
 
     named = [source.dataset, source.graph, source.edges or source.nodes]
@@ -93,6 +118,10 @@ def load(source: Source) -> Graph:
         raise InputError(GIVE_ONE)
     if source.dataset is not None:
         _no_columns(source, f"--dataset {source.dataset}")
+        if source.metric is not None:
+            raise InputError(
+                f"--metric: a data set has its own; leave the option out (got {source.metric})"
+            )
         return Graph.load(source.dataset, data=source.data)
     if source.data is not None:
         raise InputError(f"--data: belongs to --dataset NAME; leave it out (got {source.data})")
@@ -104,11 +133,11 @@ def load(source: Source) -> Graph:
             )
         whole = source.edges
     if whole is not None:
-        return _read_whole(whole, source)
+        return _read_whole(whole, source, others)
     if source.edges is None or source.nodes is None:
         missing = "--edges" if source.edges is None else "--nodes"
         raise InputError(f"{missing}: missing; an own graph needs an edge and a node table")
-    return Graph.from_csv(source.edges, source.nodes, **source.columns())
+    return Graph.from_csv(source.edges, source.nodes, **source.columns(), others=others)
 
 
 def with_source(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -118,7 +147,7 @@ def with_source(command: Callable[..., Any]) -> Callable[..., Any]:
         >>> @with_source
         ... def show(source: Source, seed: int = 0) -> None: ...
         >>> list(inspect.signature(show).parameters)[-2:]
-        ['duplicates', 'seed']
+        ['metric', 'seed']
     """
     hints = get_type_hints(Source, include_extras=True)
     options = [
@@ -145,14 +174,16 @@ def with_source(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _read_whole(file: Path, source: Source) -> Graph:
+def _read_whole(file: Path, source: Source, others: Sequence[str]) -> Graph:
     from djgnn.graph import Graph, read_npz
+    from djgnn.graph.files import readable_file
 
+    file = readable_file(file)
     if file.suffix.lower() == ".npz":
         _no_columns(source, str(file))
         return read_npz(file)
     if file.suffix.lower() == ".graphml":
-        return Graph.from_graphml(file, **source.columns())
+        return Graph.from_graphml(file, **source.columns(), others=others)
     raise InputError(
         f"{file}: is not a format of whole graphs; give .graphml or .npz, or two tables with "
         f"--edges and --nodes (got {file.suffix or 'no suffix'!r})"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from djgnn.graph.graph import Graph
 
 MASKS = ("train_mask", "val_mask", "test_mask")
+MOST_NODES = 2**31 - 1
 METRICS = ("accuracy", "roc_auc")
 
 
@@ -54,6 +55,10 @@ def check_num_nodes(num_nodes: Any) -> int:
         raise InputError(f"num_nodes: must be a whole number (got {num_nodes!r})")
     if num_nodes < 1:
         raise InputError(f"num_nodes: the graph is empty (got {num_nodes}); give at least one node")
+    if num_nodes > MOST_NODES:
+        raise InputError(
+            f"num_nodes: at most {MOST_NODES} nodes can be numbered (got {num_nodes}); check it"
+        )
     return int(num_nodes)
 
 
@@ -141,7 +146,7 @@ def check_labels(y: Any, n: int, class_names: Any = None) -> NDArray[np.int64] |
         raise InputError(
             f"y[{place}]: classes count from 0 and -1 means unknown (got {int(array[place])})"
         )
-    if class_names is not None and array.max(initial=-1) >= len(class_names):
+    if class_names is not None and int(array.max()) >= len(class_names):
         raise InputError(
             f"y: class {int(array.max())} has no name; class_names has {len(class_names)} entries"
         )

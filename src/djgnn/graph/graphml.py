@@ -17,7 +17,7 @@ from djgnn.graph.files import atomic_write, readable_file
 from djgnn.graph.graph import Graph
 from djgnn.graph.graphml_parser import Key, Parsed, Parser
 from djgnn.graph.table_graph import assemble
-from djgnn.graph.table_rules import Rules, TableOptions, node_columns
+from djgnn.graph.table_rules import Rules, TableOptions, node_columns, repeated, shorten
 
 if TYPE_CHECKING:
     import polars as pl
@@ -109,20 +109,19 @@ def _both_ways(edges: pl.DataFrame, undirected: list[int]) -> pl.DataFrame:
 def _columns(where: str, keys: Mapping[str, Key], count: int) -> dict[str, Key]:
     """The attributes that occur, by name."""
     used = [key for key in keys.values() if key.cells or (key.default and not key.ignored)]
-    named = {key.name: key for key in used}
-    if len(named) < len(used):
-        names = [key.name for key in used]
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
+    names = [key.name for key in used]
+    twice = repeated(names)
+    if twice is not None:
         raise InputError(
-            f"{where}: attribute {twice!r} is declared by two keys; rename one (got "
-            f"{', '.join(names[:20])})"
+            f"{where}: attribute {twice!r} is declared by two keys; rename one "
+            f"(got {shorten(names)})"
         )
     if len(used) * count > MOST_CELLS:
         raise InputError(
             f"{where}: {len(used)} attributes of {count} elements are too many for this format; "
             f"store the graph as tables or .npz (got {len(used) * count} cells)"
         )
-    return named
+    return dict(zip(names, used, strict=True))
 
 
 def _series(key: Key, count: int, feature: bool = False) -> pl.Series:

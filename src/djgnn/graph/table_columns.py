@@ -43,7 +43,8 @@ def read_labels(
     if len(names) < 2 and "-1" in unknown and (text == "-1").any():
         raise InputError(
             f"{where}: column {column.name!r}: -1 means unknown, and without it fewer than two "
-            f"classes are left; if -1 is a class, pass `unknown=('',)` (got classes {names})"
+            f"classes are left; if -1 is a class, pass `unknown=('',)` (--unknown '') "
+            f"(got classes {names})"
         )
     known = text.set(missing, None).cast(pl.Enum(names))
     return known.to_physical().cast(pl.Int64).fill_null(-1).to_numpy(), tuple(names)
@@ -96,8 +97,9 @@ def read_features(where: str, frame: pl.DataFrame) -> tuple[Any, list[str]]:
     blocks: list[Any] = []
     names: list[str] = []
     pending: list[pl.Series] = []
-    for column in frame.get_columns():
-        numbers = _as_numbers(where, column)
+    finite = _finite(frame)
+    for place, column in enumerate(frame.get_columns()):
+        numbers = column if place in finite else _as_numbers(where, column)
         if numbers is not None:
             pending.append(numbers)
             names.append(column.name)
@@ -112,6 +114,18 @@ def read_features(where: str, frame: pl.DataFrame) -> tuple[Any, list[str]]:
         names += [f"{column.name}={level}" for level in levels]
     blocks += _stack(pending)
     return compact(blocks[0] if len(blocks) == 1 else np.hstack(blocks)), names
+
+
+def _finite(frame: pl.DataFrame) -> set[int]:
+    """The places of the columns that are float32 and finite already: asked all at once."""
+    import polars as pl
+
+    columns = frame.get_columns()
+    floats = [c.alias(str(i)) for i, c in enumerate(columns) if c.dtype == pl.Float32]
+    if not floats or not frame.height:
+        return set()
+    answer = pl.DataFrame(floats).select(pl.all().is_finite().fill_null(False).all())
+    return {int(name) for name, good in answer.row(0, named=True).items() if good}
 
 
 def _stack(columns: list[pl.Series]) -> list[NDArray[np.float32]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from djgnn.errors import InputError
+from djgnn.graph.table_rules import repeated, shorten
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,10 +42,10 @@ def polars_frame(frame: Any, what: str) -> pl.DataFrame:
             f"{what}: must be a polars or pandas data frame (got {type(frame).__name__})"
         )
     names = [str(name) for name in frame.columns]
-    twice = [name for i, name in enumerate(names) if name in names[:i]]
-    if twice:
+    twice = repeated(names)
+    if twice is not None:
         raise InputError(
-            f"{what}: column {twice[0]!r} occurs twice; rename one (got {', '.join(names)})"
+            f"{what}: column {twice!r} occurs twice; rename one (got {shorten(names)})"
         )
     columns = [_series(name, frame.iloc[:, i]) for i, name in enumerate(names)]
     return _plain(pl.DataFrame(columns), what)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from djgnn.errors import InputError
 from djgnn.graph.graph import Graph
@@ -77,7 +79,33 @@ def node_fields(
     fields["x"], names = read_features(where, pl.DataFrame([table[c] for c in columns.features]))
     if names:
         fields["card"] = {"features": names}
-    return fields, ids
+    return _with_others(fields, ids, rules.others) if rules.others else (fields, ids)
+
+
+def _with_others(
+    fields: dict[str, Any], ids: pl.Series, others: Sequence[str]
+) -> tuple[dict[str, Any], pl.Series]:
+    """Add nodes that have no row of their own."""
+    import polars as pl
+
+    given = set(ids.to_list())
+    names = pl.concat([ids, pl.Series([o for o in others if o not in given], dtype=pl.String)])
+    more = len(names) - len(ids)
+    fields |= {"num_nodes": len(names), "node_names": tuple(names.to_list())}
+    for key, filler in (
+        ("y", -1),
+        ("train_mask", False),
+        ("val_mask", False),
+        ("test_mask", False),
+    ):
+        if fields.get(key) is not None:
+            fields[key] = np.concatenate([fields[key], np.full(more, filler)])
+    x = fields["x"]
+    if sp.issparse(x):
+        fields["x"] = sp.csr_array(sp.vstack([x, sp.csr_array((more, x.shape[1]))]), dtype=x.dtype)
+    elif x is not None:
+        fields["x"] = np.vstack([x, np.zeros((more, x.shape[1]), dtype=x.dtype)])
+    return fields, names
 
 
 def edge_fields(

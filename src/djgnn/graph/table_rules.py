@@ -36,6 +36,7 @@ class TableOptions(TypedDict, total=False):
     duplicates: str
     symmetric: bool
     unknown: Sequence[str]
+    others: Sequence[str]
     name: str | None
 
 
@@ -56,6 +57,8 @@ class Rules:
             of the weights (1 without weights), or ``error``.
         symmetric: Every edge goes both ways; an edge and its reverse then count as duplicates.
         unknown: Cells of the label column that mean unknown.
+        others: Names of nodes that edges may lead to though the node table has no row for them;
+            they come after its nodes, without features or labels.
         name: Name of the graph; the node file's by default.
 
     Raises:
@@ -73,6 +76,7 @@ class Rules:
     duplicates: str = "first"
     symmetric: bool = False
     unknown: Sequence[str] = ("", "-1")
+    others: Sequence[str] = ()
     name: str | None = None
 
     def __post_init__(self) -> None:
@@ -104,6 +108,11 @@ class EdgeColumns:
     source: str
     target: str
     weight: str | None
+
+    @property
+    def used(self) -> list[str]:
+        """All columns that play a role."""
+        return [column for column in (self.source, self.target, self.weight) if column]
 
 
 def node_columns(where: str, found: Sequence[str], rules: Rules) -> NodeColumns:
@@ -171,14 +180,35 @@ def pick_column(
     wanted = repr(given) if given is not None else " or ".join(GUESSES[role][:4])
     raise InputError(
         f"{where}: no column {wanted} for the {role}; name it with `{role}=` ({FLAGS[role]}) and "
-        f"check that the first line is a header (got columns {_short(columns)})"
+        f"check that the first line is a header (got columns {shorten(columns)})"
     )
+
+
+def repeated(names: Sequence[str]) -> str | None:
+    """The first name that occurred before.
+
+    Example:
+        >>> repeated(["a", "b", "a"]), repeated(["a"])
+        ('a', None)
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def shorten(columns: Sequence[str], most: int = 20) -> str:
+    """Some column names for a message, cut where there are many or long ones."""
+    more = f" and {len(columns) - most} more" if len(columns) > most else ""
+    return ", ".join(column[:40] for column in columns[:most]) + more
 
 
 def _feature_columns(
     where: str, found: Sequence[str], used: Sequence[str], rules: Rules
 ) -> list[str]:
-    left = [column for column in found if column not in used]
+    left = dict.fromkeys(column for column in found if column not in used)
     features, exclude = (
         [value] if isinstance(value, str) else value for value in (rules.features, rules.exclude)
     )
@@ -187,12 +217,7 @@ def _feature_columns(
             state = "is not there" if column not in found else "is the id, label or split"
             raise InputError(
                 f"{where}: feature column {column!r} {state}; choose among the other columns "
-                f"(got columns {_short(found)})"
+                f"(got columns {shorten(found)})"
             )
     chosen = dict.fromkeys(left if features is None else features)
     return [column for column in chosen if column not in (exclude or ())]
-
-
-def _short(columns: Sequence[str], most: int = 20) -> str:
-    more = f" and {len(columns) - most} more" if len(columns) > most else ""
-    return ", ".join(columns[:most]) + more

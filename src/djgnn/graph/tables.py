@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
-
-import numpy as np
 
 from djgnn.errors import InputError
 from djgnn.graph.files import readable_file
 from djgnn.graph.graph import Graph
-from djgnn.graph.table_files import PARQUET, header, read_table, rows_of, separator_of
+from djgnn.graph.table_files import PARQUET, header, read_table
 from djgnn.graph.table_frames import polars_frame
 from djgnn.graph.table_graph import assemble, build, edge_fields, node_fields
 from djgnn.graph.table_rules import NodeColumns, Rules, TableOptions, edge_columns, node_columns
@@ -56,7 +54,8 @@ def read_tables(edges: str | Path, nodes: str | Path, **options: Unpack[TableOpt
     found = node_columns(str(node_file), header(node_file), rules)
     fields, ids = node_fields(str(node_file), _read_nodes(node_file, found), found, rules)
     columns = edge_columns(str(edge_file), header(edge_file), rules)
-    fields |= edge_fields(str(edge_file), read_table(edge_file), columns, ids, rules)
+    table = read_table(edge_file, columns=columns.used)
+    fields |= edge_fields(str(edge_file), table, columns, ids, rules)
     return build(f"{edge_file}, {node_file}", rules.name or node_file.stem, fields)
 
 
@@ -98,22 +97,18 @@ def _read_nodes(file: Path, columns: NodeColumns) -> pl.DataFrame:
                 return pl.DataFrame([table[column] for column in wanted])
         except InputError:
             pass  # read as text below, which fails with a better message or succeeds
-    table = read_table(file)
+    table = read_table(file, columns=wanted)
     return pl.DataFrame([table[column] for column in wanted])
 
 
 def _numeric_looking(file: Path, wanted: list[str]) -> list[str]:
     """The columns in which the first rows hold numbers only."""
+    import polars as pl
+
     try:
-        rows = list(islice(rows_of(file, separator_of(file)), SAMPLE + 1))
-    except (UnicodeDecodeError, InputError):
+        sample = read_table(file, rows=SAMPLE)
+    except InputError:
         return []  # the reader names the place
-    places = {column: i for i, column in enumerate(rows[0])}
-
-    def number(cells: list[str], place: int) -> bool:
-        try:
-            return len(cells) > place and np.isfinite(float(cells[place]))
-        except ValueError:
-            return False
-
-    return [c for c in wanted if all(number(cells, places[c]) for cells in rows[1:] if cells)]
+    cells = pl.DataFrame([sample[column].alias(str(i)) for i, column in enumerate(wanted)])
+    finite = pl.all().cast(pl.Float64, strict=False).is_finite().fill_null(False).all()
+    return list(compress(wanted, cells.select(finite).row(0)))

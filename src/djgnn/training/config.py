@@ -13,6 +13,7 @@ import yaml
 
 from djgnn.errors import InputError
 from djgnn.model.config import ModelConfig, check_fields, preset
+from djgnn.plain_yaml import read_mapping
 
 
 @dataclass(frozen=True)
@@ -128,13 +129,14 @@ class RunConfig:
         Raises:
             InputError: If it is not readable, not YAML, or not a configuration.
         """
+        values = read_mapping(path)
         try:
-            values = yaml.safe_load(Path(path).read_text("utf-8"))
-            if not isinstance(values, dict):
-                raise ValueError("it must hold the sections model and training")
             return cls.from_dict(values)
-        except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError, ValueError) as error:
-            raise InputError(f"{path}: not a usable configuration: {error}") from error
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{path}: is not a usable configuration; compare with the config.yaml of a run "
+                f"(got {error})"
+            ) from error
 
 
 def resolve(name: str = "default", dataset: str | None = None, **changes: Any) -> RunConfig:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
 from torch import nn
 
 from djgnn.errors import InputError
@@ -22,6 +21,7 @@ from djgnn.graph import Graph, write_npz
 from djgnn.training import calibration
 from djgnn.training.config import RunConfig
 from djgnn.training.loop import Fitted
+from djgnn.training.predictions import prediction_csv
 from djgnn.training.progress import EpochRecord
 from djgnn.training.provenance import versions
 from djgnn.training.run import probabilities
@@ -89,7 +89,8 @@ def write_run(
     card = run_card(graph, fitted, result, seed)
     write_model(folder, graph, config, fitted.module, card)
     write_history(folder / "history.csv", fitted.history)
-    write_predictions(folder / PREDICTIONS, graph, probabilities(fitted), result.split)
+    text = prediction_csv(graph, probabilities(fitted), graph.split(result.split))
+    (folder / PREDICTIONS).write_text(text, "utf-8")
     return card
 
 
@@ -131,14 +132,14 @@ def write_model(
     folder: Path, graph: Graph, config: RunConfig, module: nn.Module, card: dict[str, Any]
 ) -> None:
     """Write what a model needs to speak again: graph, options, weights and card."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     chosen = dataclasses.replace(config, model=getattr(module, "config", config.model))
     (folder / CONFIG).write_text(chosen.to_yaml(), "utf-8")
     (folder / RESULT).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", "utf-8")
     write_npz(graph, folder / GRAPH)
     state = {key: value.cpu().contiguous() for key, value in module.state_dict().items()}
-    save_file(state, folder / WEIGHTS, metadata={"format": FORMAT})
+    (folder / WEIGHTS).write_bytes(save(state, metadata={"format": FORMAT}))
 
 
 def branch_weights(fitted: Fitted) -> dict[str, float]:
@@ -214,63 +215,3 @@ def read_history(folder: str | Path) -> tuple[EpochRecord, ...]:
         )
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InputError(f"{path}: damaged or missing ({error}); fit again") from error
-
-
-def write_predictions(
-    path: str | Path,
-    graph: Graph,
-    shares: np.ndarray[Any, np.dtype[np.float32]],
-    split: int | None = None,
-) -> None:
-    """Write predictions as CSV: node, prediction, probability, margin, then the rest.
-
-    `flags` names what makes a prediction weak: ``isolated`` (no edge), ``featureless`` (all
-    features zero), ``unreached`` (no path, whatever the direction, to a training node).
-
-    Args:
-        path: The file.
-        graph: Names, labels and split.
-        shares: Probabilities.
-        split: The split whose parts are written down; ``None``: no such column is filled.
-    """
-    order = np.argsort(shares, axis=1, kind="stable")
-    best, rows = shares.argmax(axis=1), np.arange(graph.num_nodes)
-    second = np.where(order[:, -1] == best, order[:, -2], order[:, -1])
-    probability = shares[rows, best]
-    margin = probability - shares[rows, second]
-    classes = np.array(graph.classes(), dtype=object)
-    part = _parts(graph, split)
-    known = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
-    label = ["" if c < 0 else classes[c] for c in known]
-    flags = node_flags(graph, part == "train")
-    with Path(path).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        first = ["node", "prediction", "probability", "margin", "label", "part", "flags"]
-        writer.writerow(first + [f"p({name})" for name in classes])
-        for i, name in enumerate(graph.names()):
-            numbers = (f"{probability[i]:.6f}", f"{margin[i]:.6f}")
-            every = (f"{share:.6f}" for share in shares[i])
-            writer.writerow([name, classes[best[i]], *numbers, label[i], part[i], flags[i], *every])
-
-
-def _parts(graph: Graph, split: int | None) -> np.ndarray[Any, Any]:
-    part = np.full(graph.num_nodes, "", dtype="<U10")
-    if split is not None:
-        masks = graph.split(split)
-        for name, mask in (("train", masks.train), ("validation", masks.val), ("test", masks.test)):
-            part[mask] = name
-    return part
-
-
-def node_flags(graph: Graph, train: np.ndarray[Any, Any]) -> list[str]:
-    """What makes the prediction of a node weak, in words; see :func:`write_predictions`."""
-    adjacency = graph.adjacency
-    touched = np.zeros(graph.num_nodes, dtype=np.bool_)
-    touched[graph.edge_index.reshape(-1)] = True
-    _, component = connected_components(adjacency, directed=False)
-    reached = np.isin(component, np.unique(component[train])) if train.any() else touched | True
-    filled = np.ones(graph.num_nodes, dtype=np.bool_)
-    if graph.x is not None:
-        filled = np.asarray(abs(graph.x).sum(axis=1)).reshape(-1) > 0
-    columns = (("isolated", ~touched), ("featureless", ~filled), ("unreached", ~reached))
-    return [" ".join(n for n, mask in columns if mask[i]) for i in range(graph.num_nodes)]

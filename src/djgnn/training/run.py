@@ -139,6 +139,7 @@ def train_pump(module: DJGNN, inputs: tuple[Any, Any], config: TrainConfig) -> f
         loss.backward()
         optimizer.step()
         value = float(loss.detach())
+    optimizer.zero_grad(set_to_none=True)  # the next optimiser must not find this gradient
     module.freeze_pump(operators)
     return value
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from djgnn.errors import InputError
-from djgnn.graph import Arrivals, Graph, arrivals, read_npz
+from djgnn.graph import Arrivals, Graph, arrivals, check_related, read_npz
 from djgnn.model import DJGNN
 from djgnn.model.arrivals import Memory
 from djgnn.model.explain import Explanation, explain
@@ -56,6 +56,16 @@ class StoredModel:
     def probabilities(self) -> NDArray[np.float32]:
         """Calibrated, of the known nodes, ``[n, classes]``."""
         return calibration.probabilities(self.logits, self.temperature)
+
+    @property
+    def train_mask(self) -> NDArray[np.bool_]:
+        """The nodes it was trained on."""
+        return self.graph.split(int(self.card["result"]["split"])).train
+
+    def places(self, later: Graph) -> NDArray[np.int64]:
+        """The number of every node of a later graph in the known one, -1 where it is new."""
+        check_related(later, self.graph)
+        return arrivals(later, self.graph)[1]
 
     def predict(self, later: Graph) -> NDArray[np.float32]:
         """Calibrated probabilities of all nodes of a later graph, known and new.
