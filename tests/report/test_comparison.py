@@ -7,7 +7,7 @@ import pytest
 
 from djgnn.errors import InputError
 from djgnn.report.comparison import comparison_payload, read_cells
-from djgnn.report.ranking import cliques, rank_models
+from djgnn.report.ranking import rank_models
 
 
 def cell(model: str, dataset: str, tests: list[float]) -> dict:
@@ -60,6 +60,19 @@ def test_records_of_splits_become_cells_and_failures_are_shown(tmp_path: Path) -
     assert found["seconds"] == 3.0
 
 
+def test_the_folder_of_a_table_is_read_with_its_failures(tmp_path: Path) -> None:
+    failed = {"split": 1, "status": "failed", "reason": "diverged"}
+    lines = [
+        {**cell("a", "x", [80.0]), "failures": [failed]},
+        {"model": "b", "dataset": "x", "seed": 0, "failures": [failed, failed]},
+    ]
+    (tmp_path / "results.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    (tmp_path / "other.json").write_text("{}", "utf-8")
+    a, b = read_cells(tmp_path)
+    assert (a["test_mean"], a["status"]) == (80.0, "1 failed")
+    assert (b["test_mean"], b["status"]) == (None, "2 failed")
+
+
 def test_a_run_folder_is_a_row(run_folder: Path) -> None:
     card = json.loads((run_folder / "result.json").read_text("utf-8"))
     (found,) = read_cells(run_folder)
@@ -87,7 +100,6 @@ def test_sets_that_a_model_lacks_do_not_count() -> None:
     assert (
         rank_models([*rows, {"model": "a", "dataset": "y", "test_mean": 1.0}], "test_mean") is None
     )
-    assert cliques([1.0, 3.0], 1.0) == []
 
 
 @pytest.mark.parametrize("text", ["not json", "[1, 2]", '{"splits": [], "model": "a"}'])

@@ -16,14 +16,16 @@ from djgnn.training.folder import RESULT, read_card
 
 FORMAT = "djgnn-comparison-1"
 MODEL = "djgnn"
+TABLE = "results.jsonl"
 
 
 def comparison_payload(sources: Sequence[str | Path]) -> dict[str, Any]:
     """Read runs and benchmark files and put their figures into one table.
 
     Args:
-        sources: Run folders, and files with what ``djgnn bench run --json`` prints: one cell, a
-            list of cells, or one per line; records of single splits are gathered into cells.
+        sources: Run folders, folders of benchmark tables, and files with what ``djgnn bench run
+            --json`` prints: one cell, a list of cells, or one per line; records of single splits
+            are gathered into cells.
 
     Raises:
         InputError: If a source cannot be read or holds no figures.
@@ -46,6 +48,8 @@ def read_cells(source: str | Path) -> list[dict[str, Any]]:
         InputError: If it is neither.
     """
     path = Path(source).expanduser()
+    if path.is_dir() and (path / TABLE).is_file():
+        return read_cells(path / TABLE)
     if path.is_dir() and (path / RESULT).is_file():
         return [_run_cell(path, read_card(path))]
     if path.is_dir():
@@ -53,10 +57,8 @@ def read_cells(source: str | Path) -> list[dict[str, Any]]:
         return [cell for file in files for cell in read_cells(file)]
     found = list(_objects(path))
     splits = [o for o in found if "status" in o and "result" in o]
-    return [
-        *(_bench_cell(o, path) for o in found if "splits" in o),
-        *_gather(splits),
-    ]
+    cells = [o for o in found if "splits" in o or "failures" in o]
+    return [*(_bench_cell(o, path) for o in cells), *_gather(splits)]
 
 
 def _objects(path: Path) -> Iterable[dict[str, Any]]:
@@ -99,9 +101,10 @@ def _bench_cell(cell: dict[str, Any], path: Path) -> dict[str, Any]:
             preset=str(cell.get("preset", "")),
             seed=cell.get("seed"),
             metric=str(cell.get("metric", "accuracy")),
-            splits=list(cell["splits"]),
+            splits=list(cell.get("splits", [])),
             seconds=_number(cell.get("seconds")),
             memory=_number(cell.get("peak_memory_mib")),
+            status=_status([str(f["status"]) for f in cell.get("failures", [])]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: a cell is not whole ({error!r})") from error
@@ -116,7 +119,6 @@ def _gather(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     cells = []
     for (model, dataset, _), group in groups.items():
         done = [r for r in group if r["status"] == "done"]
-        failures = sorted({str(r["status"]) for r in group if r["status"] != "done"})
         memory = [_number(r.get("peak_memory_mib")) for r in done]
         cells.append(
             _cell(
@@ -128,10 +130,20 @@ def _gather(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 splits=[{"split": r.get("split"), **r["result"]} for r in done],
                 seconds=sum(_number(r.get("seconds")) or 0.0 for r in group),
                 memory=max((m for m in memory if m is not None), default=None),
-                status=f"{len(group) - len(done)} {', '.join(failures)}" if failures else "done",
+                status=_status([str(r["status"]) for r in group if r["status"] != "done"]),
             )
         )
     return cells
+
+
+def _status(failures: Sequence[str]) -> str:
+    """What became of the splits: ``done``, or how many failed and how.
+
+    Example:
+        >>> _status(["out of memory", "out of memory"])
+        '2 out of memory'
+    """
+    return f"{len(failures)} {', '.join(sorted(set(failures)))}" if failures else "done"
 
 
 def _cell(

@@ -54,6 +54,8 @@ def _write(payload: dict[str, Any], draws: Mapping[str, Draw], folder: str | Pat
             figure = draw(payload)
             if figure is None:
                 continue
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")  # placed once, for both files
             for ending in ENDINGS:
                 files.append(place / f"{name}{ending}")
                 figure.savefig(files[-1], bbox_inches="tight", metadata=_metadata(ending))

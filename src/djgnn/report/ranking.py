@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,12 +11,9 @@ import numpy as np
 def rank_models(
     cells: Sequence[dict[str, Any]], key: str, alpha: float = 0.05
 ) -> dict[str, Any] | None:
-    r"""Average ranks and the critical difference of the Nemenyi test (Demšar, 2006).
+    """Average ranks and the critical difference, see :mod:`djgnn.bench.statistics`.
 
-    .. math::
-        \mathrm{CD} = q_\alpha \sqrt{\frac{k (k + 1)}{6 N}}
-
-    for k models on N data sets; only sets that every model has a figure on count.
+    Only sets that every model has a figure on count.
 
     Args:
         cells: Rows with `model`, `dataset` and figures.
@@ -37,7 +33,8 @@ def rank_models(
         >>> found["ranks"], round(found["critical_difference"], 3), found["cliques"]
         ([1.0, 2.0], 1.386, [[0, 1]])
     """
-    from scipy.stats import rankdata, studentized_range
+    from djgnn.bench.critical_difference import cliques
+    from djgnn.bench.statistics import average_ranks, critical_difference
 
     score: dict[tuple[str, str], float] = {}
     for cell in cells:
@@ -48,11 +45,9 @@ def rank_models(
     if len(models) < 2 or len(sets) < 2:
         return None
     table = np.array([[score[m, d] for m in models] for d in sets])
-    ranks = rankdata(-table, axis=1).mean(axis=0)
+    ranks = average_ranks(table)
     order = np.argsort(ranks, kind="stable")
-    k = len(models)
-    quantile = float(studentized_range.ppf(1 - alpha, k, math.inf)) / math.sqrt(2)
-    width = quantile * math.sqrt(k * (k + 1) / (6 * len(sets)))
+    width = critical_difference(len(models), len(sets), alpha)
     values = [float(v) for v in ranks[order]]
     return {
         "models": [models[i] for i in order],
@@ -60,22 +55,5 @@ def rank_models(
         "sets": sets,
         "alpha": alpha,
         "critical_difference": width,
-        "cliques": cliques(values, width),
+        "cliques": [list(span) for span in cliques(values, width)],
     }
-
-
-def cliques(ranks: Sequence[float], width: float) -> list[list[int]]:
-    """First and last place of every longest run of ranks closer than `width`.
-
-    Example:
-        >>> cliques([1.0, 1.5, 2.2, 4.0], 1.0)
-        [[0, 1], [1, 2]]
-    """
-    found: list[list[int]] = []
-    for first in range(len(ranks)):
-        last = first
-        while last + 1 < len(ranks) and ranks[last + 1] - ranks[first] < width:
-            last += 1
-        if last > first and (not found or last > found[-1][1]):
-            found.append([first, last])
-    return found
