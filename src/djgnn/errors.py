@@ -15,13 +15,13 @@ class DJGNNWarning(UserWarning):
     """Base of every warning of this package."""
 
 
-class LeakingDuplicatesWarning(DJGNNWarning):
-    """Many nodes have twins with the same label, some in train and some in test."""
-
-
 class NotConvergedWarning(DJGNNWarning):
     """An iteration stopped at its limit before it reached its tolerance."""
 
 
 class DisconnectedWarning(DJGNNWarning):
     """The graph has several components and the result speaks of one of them only."""
+
+
+class UnseenCategoryWarning(DJGNNWarning):
+    """A new node has a category that no node had in training."""

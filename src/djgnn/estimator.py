@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,34 +12,40 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from djgnn.errors import InputError
-from djgnn.graph import Graph, random_splits
+from djgnn.graph import Graph, check_related, random_splits
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+    from djgnn.model.explain import Explanation
+    from djgnn.training.stored import StoredModel
 
 
 class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify the nodes of a graph from the labels of some of them.
 
-    A part of the labels is set aside to choose the epoch on; labels of other nodes are never
-    looked at. All nodes of the graph are classified.
+    A part of the labels is set aside to choose the epoch on and to calibrate the probabilities;
+    labels of other nodes are never looked at. All nodes of the graph are classified, and so are
+    nodes that arrive later, without retraining.
 
     Args:
         preset: ``"default"``, ``"author"`` or ``"paper"``.
         options: Any option of :class:`djgnn.model.ModelConfig` or
             :class:`djgnn.training.TrainConfig` to change, such as ``{"num_jumps": 3}``.
         validation_size: Share of the labels set aside, class by class.
+        class_weight: ``None``, ``"balanced"``, or the factor of each label in the loss.
         random_state: Seed of the split, the weights and dropout.
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
 
     Attributes:
         classes_: The labels, sorted.
-        transduction_: The predicted label of every node.
-        probabilities_: Its probabilities, columns as `classes_`.
+        transduction_: The predicted label of every node of the fitted graph.
+        probabilities_: Its calibrated probabilities, columns as `classes_`.
         embedding_: Positions U of the nodes, ``[n, p]``.
         history_: One record per epoch.
         validation_score_: Score on the part set aside, in percent.
         branch_weights_: The learned mixing weight of every branch.
+        temperature_: What logits are divided by before they are called probabilities.
         model_: The torch module.
 
     Example:
@@ -49,6 +56,8 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         >>> clf = DJClassifier(options=fast).fit(graph, known)
         >>> clf.predict(graph).shape == (graph.num_nodes,)
         True
+        >>> clf.explain(graph.names()[0]).branches[0].branch
+        'jump0'
     """
 
     def __init__(
@@ -56,12 +65,14 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         preset: str = "default",
         options: Mapping[str, Any] | None = None,
         validation_size: float = 0.25,
+        class_weight: str | Mapping[Any, float] | None = None,
         random_state: int = 0,
         device: str = "auto",
     ) -> None:
         self.preset = preset
         self.options = options
         self.validation_size = validation_size
+        self.class_weight = class_weight
         self.random_state = random_state
         self.device = device
 
@@ -78,55 +89,79 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             InputError: If there are no two classes to learn, or an option is not allowed.
         """
         from djgnn.training.config import resolve
-        from djgnn.training.folder import branch_weights
+        from djgnn.training.folder import run_card
         from djgnn.training.inputs import build_djgnn, choose_device
-        from djgnn.training.run import probabilities, train
+        from djgnn.training.run import train
+        from djgnn.training.stored import StoredModel
 
         labelled, classes = self._labelled(graph, y)
         try:
             config = resolve(self.preset, **dict(self.options or {}))
+            if self.class_weight is not None:
+                config = config.replace(class_weight=_factors(self.class_weight, classes))
         except (TypeError, ValueError) as error:
             raise InputError(f"options: {error}") from error
         module, inputs = build_djgnn(config, labelled, choose_device(self.device))
-        fitted, _ = train(module, inputs, labelled, 0, config.training, self.random_state)
+        fitted, result = train(module, inputs, labelled, 0, config.training, self.random_state)
         model: Any = fitted.module
-        self.model_ = model
-        self.classes_ = classes
-        self.probabilities_ = probabilities(fitted)
-        self.transduction_ = classes[self.probabilities_.argmax(axis=1)]
+        card = run_card(labelled, fitted, result, self.random_state)
+        card["labels"] = {"dtype": classes.dtype.str, "values": classes.tolist()}
+        card["structure_sha256"] = structure_hash(graph)
         self.history_ = fitted.history
-        self.validation_score_ = fitted.validation
-        self.embedding_ = model.run(*inputs).pump.u.detach().cpu().numpy()
-        self.branch_weights_ = branch_weights(fitted)
-        self.graph_hash_ = structure_hash(graph)
+        return self._adopt(StoredModel(model.eval(), inputs, labelled, config, card))
+
+    def _adopt(self, stored: StoredModel) -> DJClassifier:
+        """Take the learned attributes from a trained model."""
+        card = stored.card
+        self.stored_ = stored
+        self.model_ = stored.module
+        self.classes_ = _labels(card)
+        self.probabilities_ = stored.probabilities
+        self.transduction_ = self.classes_[self.probabilities_.argmax(axis=1)]
+        self.embedding_ = stored.memory.encoding.pump.u.detach().cpu().numpy()
+        self.validation_score_ = card["result"]["validation"]
+        self.branch_weights_ = card["alpha"]
+        self.temperature_ = stored.temperature
         return self
 
     def predict_proba(self, graph: Graph) -> NDArray[np.float32]:
-        """Probabilities of every node of the fitted graph, columns as `classes_`.
+        """Calibrated probabilities of every node of a graph, columns as `classes_`.
+
+        The graph is the fitted one, or a later one that has new nodes, with their edges to known
+        nodes and among themselves. Nodes are recognised by name; without names the first n are
+        the known ones. What is said of known nodes does not move.
 
         Raises:
             NotFittedError: Before `fit`.
-            InputError: For another graph than the one that was fitted.
+            InputError: For a graph that has nothing to do with the fitted one.
         """
         check_is_fitted(self)
-        if structure_hash(graph) != self.graph_hash_:
-            raise InputError(
-                "graph: is not the one this classifier was fitted on; call fit with it first "
-                f"(got {graph!r})"
-            )
-        probabilities: NDArray[np.float32] = self.probabilities_
-        return probabilities
+        stored = self.stored_
+        if structure_hash(graph) == stored.card.get("structure_sha256", ""):
+            return self.probabilities_
+        check_related(graph, stored.graph)
+        found: NDArray[np.float32] = stored.predict(graph)
+        return found
 
     def predict(self, graph: Graph) -> NDArray[Any]:
-        """The label of every node of the fitted graph.
+        """The label of every node of a graph, see :meth:`predict_proba`."""
+        shares = self.predict_proba(graph)
+        labels: NDArray[Any] = self.classes_[shares.argmax(axis=1)]
+        return labels
+
+    def explain(self, node: str | int) -> Explanation:
+        """Which branches and which neighbours made a node's prediction, and how much.
+
+        Args:
+            node: A node of the fitted graph, by name or by number.
 
         Raises:
             NotFittedError: Before `fit`.
-            InputError: For another graph than the one that was fitted.
+            InputError: If there is no such node.
         """
-        self.predict_proba(graph)
-        labels: NDArray[Any] = self.transduction_
-        return labels
+        check_is_fitted(self)
+        found: Explanation = self.stored_.explain(self.stored_.graph.index_of(node))
+        return found
 
     def score(self, graph: Graph, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of the known labels in y that are predicted; unknown ones are left out."""
@@ -135,6 +170,60 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         hits = self.predict(graph)[known].astype(str) == truth[known].astype(str)
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(np.average(hits, weights=weight))
+
+    def save(self, folder: str | Path, overwrite: bool = False) -> None:
+        """Write the trained model into a folder: graph, options, weights, card; no pickle.
+
+        Args:
+            folder: Appears once everything is in it.
+            overwrite: Replace a model that is there already.
+
+        Raises:
+            NotFittedError: Before `fit`.
+            InputError: If something is there that may not be replaced.
+        """
+        check_is_fitted(self)
+        from djgnn.training.folder import new_folder, write_history, write_model
+
+        stored: StoredModel = self.stored_
+        card = {**stored.card, "estimator": self._parameters()}
+        with new_folder(folder, overwrite) as place:
+            write_model(place, stored.graph, stored.config, stored.module, card)
+            write_history(place / "history.csv", self.history_)
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str = "auto") -> DJClassifier:
+        """A trained classifier from a folder of :meth:`save` or of ``djgnn fit --out``.
+
+        Raises:
+            InputError: If it is damaged or incomplete. Nothing in it is ever executed.
+        """
+        from djgnn.training.folder import read_history
+        from djgnn.training.inputs import choose_device
+        from djgnn.training.stored import load_model
+
+        stored = load_model(folder, choose_device(device))
+        given = dict(stored.card.get("estimator") or {"preset": stored.config.preset})
+        if isinstance(given.get("class_weight"), list):
+            given["class_weight"] = dict(given["class_weight"])
+        try:
+            clf = cls(
+                **{"random_state": int(stored.card.get("seed", 0)), **given, "device": device}
+            )
+        except TypeError as error:
+            raise InputError(f"{folder}: its card has unknown parameters ({error})") from error
+        stored.card.setdefault("structure_sha256", structure_hash(stored.graph))
+        clf.history_ = read_history(folder)
+        return clf._adopt(stored)
+
+    def _parameters(self) -> dict[str, Any]:
+        """The constructor's arguments as plain values, for JSON."""
+        values: dict[str, Any] = self.get_params(deep=False)
+        values.pop("device")
+        values["options"] = None if self.options is None else dict(self.options)
+        if isinstance(self.class_weight, Mapping):
+            values["class_weight"] = [[_plain(k), v] for k, v in self.class_weight.items()]
+        return values
 
     def _labelled(self, graph: Graph, y: ArrayLike | None) -> tuple[Graph, NDArray[Any]]:
         """The graph with codes for labels and one split, and what the codes stand for."""
@@ -182,6 +271,28 @@ def structure_hash(graph: Graph) -> str:
         graph, y=None, train_mask=None, val_mask=None, test_mask=None, class_names=None
     )
     return bare.content_hash
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _labels(card: dict[str, Any]) -> NDArray[Any]:
+    """The classes in the type that they were given in."""
+    stored = card.get("labels")
+    if stored is None:
+        return np.array(card["data"]["classes"])
+    return np.array(stored["values"], dtype=np.dtype(stored["dtype"]))
+
+
+def _factors(given: str | Mapping[Any, float], classes: NDArray[Any]) -> Any:
+    """The weights of the classes in their order; a label that is not named counts 1."""
+    if isinstance(given, str):
+        return given
+    unknown = set(given) - set(classes.tolist())
+    if unknown:
+        raise ValueError(f"class_weight names {next(iter(unknown))!r}, which is no label in y")
+    return tuple(float(given.get(label, 1.0)) for label in classes.tolist())
 
 
 def _unknown(values: NDArray[Any]) -> NDArray[np.bool_]:

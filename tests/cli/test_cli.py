@@ -3,43 +3,17 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import subprocess
 import sys
 import time
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from djgnn.cli import main
 from djgnn.graph import heterophilic_sbm, random_splits, write_npz, write_tables
 
 QUICK = ["--set", "epochs=8", "--set", "hidden_channels=8", "--device", "cpu"]
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a command ended."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def djgnn(*arguments: object) -> Done:
-    """Run a command in this process, as `djgnn` would in its own."""
-    out, err = io.StringIO(), io.StringIO()
-    status: object = 0
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "argv", ["djgnn", *map(str, arguments)])
-        try:
-            main()
-        except SystemExit as end:
-            status = end.code
-    return Done(int(status or 0), out.getvalue(), err.getvalue())  # type: ignore[call-overload]
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +37,7 @@ def test_help_answers_at_once_without_torch() -> None:
     assert all(word in shown.stdout for word in ("demo", "fit", "predict", "datasets", "bench"))
 
 
-def test_fit_predict_round_trip(folder: Path, tmp_path: Path) -> None:
+def test_fit_predict_round_trip(djgnn, folder: Path, tmp_path: Path) -> None:
     done = djgnn("fit", "--dataset", "own", "--data", folder, "--out", tmp_path / "run", *QUICK)
     assert done.returncode == 0, done.stderr
     assert "chosen on validation" in done.stdout
@@ -78,7 +52,9 @@ def test_fit_predict_round_trip(folder: Path, tmp_path: Path) -> None:
     assert as_json == rows
 
 
-def test_own_tables_give_the_same_predictions_as_the_data_set(folder: Path, tmp_path: Path) -> None:
+def test_own_tables_give_the_same_predictions_as_the_data_set(
+    djgnn, folder: Path, tmp_path: Path
+) -> None:
     tables = ("--edges", folder / "edges.csv", "--nodes", folder / "nodes.csv")
     for name, source in (("a", ("--dataset", "own", "--data", folder)), ("b", tables)):
         done = djgnn("fit", *source, "--out", tmp_path / name, *QUICK)
@@ -87,7 +63,9 @@ def test_own_tables_give_the_same_predictions_as_the_data_set(folder: Path, tmp_
     assert first == second
 
 
-def test_tables_without_splits_are_split_and_unlabelled_nodes_predicted(tmp_path: Path) -> None:
+def test_tables_without_splits_are_split_and_unlabelled_nodes_predicted(
+    djgnn, tmp_path: Path
+) -> None:
     edges = "source,target\n" + "".join(f"n{i},n{(i * 7 + 1) % 40}\n" for i in range(40))
     rows = "".join(f"n{i},{i % 5},{'ab'[i % 2] if i < 30 else ''}\n" for i in range(40))
     (tmp_path / "e.csv").write_text(edges)
@@ -105,7 +83,7 @@ def test_tables_without_splits_are_split_and_unlabelled_nodes_predicted(tmp_path
     assert all(r["prediction"] in "ab" for r in rows[30:])
 
 
-def test_bench_run_prints_one_json_object(folder: Path) -> None:
+def test_bench_run_prints_one_json_object(djgnn, folder: Path) -> None:
     done = djgnn(
         "bench", "run", "--model", "djgnn", "--dataset", "own", "--data", folder,
         "--splits", "0-1", "--json", *QUICK,
@@ -116,7 +94,7 @@ def test_bench_run_prints_one_json_object(folder: Path) -> None:
     assert cell["protocol"] == "validation"
 
 
-def test_bench_run_shows_both_protocols_labelled(folder: Path) -> None:
+def test_bench_run_shows_both_protocols_labelled(djgnn, folder: Path) -> None:
     done = djgnn(
         "bench", "run", "--model", "mlp", "--dataset", "own", "--data", folder,
         "--protocol", "oracle", "--set", "epochs=5", "--device", "cpu",
@@ -126,7 +104,7 @@ def test_bench_run_shows_both_protocols_labelled(folder: Path) -> None:
     assert "not comparable with honest figures" in done.stdout
 
 
-def test_datasets_lists_what_is_here(folder: Path) -> None:
+def test_datasets_lists_what_is_here(djgnn, folder: Path) -> None:
     rows = {r["name"]: r for r in json.loads(djgnn("datasets", "--data", folder, "--json").stdout)}
     assert rows["own"]["path"].endswith("own.npz")
     assert rows["texas"]["card"]["num_nodes"] == 183
@@ -183,7 +161,7 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_status_2_one_message_and_nothing_written(
-    name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    djgnn, name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments, message = BAD[name]
     monkeypatch.chdir(tmp_path)
@@ -197,7 +175,7 @@ def test_bad_input_is_status_2_one_message_and_nothing_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_existing_run_is_not_overwritten_unasked(folder: Path, tmp_path: Path) -> None:
+def test_an_existing_run_is_not_overwritten_unasked(djgnn, folder: Path, tmp_path: Path) -> None:
     again = ("fit", "--dataset", "own", "--data", folder, "--out", tmp_path / "run", *QUICK)
     assert djgnn(*again).returncode == 0
     refused = djgnn(*again)

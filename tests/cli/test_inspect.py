@@ -2,46 +2,37 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from djgnn.cli import main
 from djgnn.graph import Graph, heterophilic_sbm, random_splits, write_npz, write_tables
 from djgnn.spectral import homophily, structural_heterophily
 
 METHODS = ("edge", "node", "class", "adjusted", "label_informativeness")
 
 
-def djgnn(*arguments: object) -> tuple[int, str, str]:
-    """Run a command in this process: status, standard output, standard error."""
-    out, err = io.StringIO(), io.StringIO()
-    status: object = 0
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "argv", ["djgnn", *map(str, arguments)])
-        patch.setenv("COLUMNS", "200")
-        try:
-            main()
-        except SystemExit as end:
-            status = end.code
-    return int(status or 0), out.getvalue(), err.getvalue()  # type: ignore[call-overload]
+@pytest.fixture
+def inspect(djgnn: Callable[..., Any]) -> Callable[[Graph, Path], dict[str, Any]]:
+    """What `djgnn inspect --json` says of a graph written to a folder."""
+
+    def run(graph: Graph, folder: Path) -> dict[str, Any]:
+        write_npz(graph, folder / "own.npz")
+        status, shown, message = djgnn(
+            "inspect", "--no-cost", "--dataset", "own", "--data", folder, "--json"
+        )
+        assert status == 0, message
+        found: dict[str, Any] = json.loads(shown)
+        return found
+
+    return run
 
 
-def inspect(graph: Graph, folder: Path) -> dict[str, Any]:
-    write_npz(graph, folder / "own.npz")
-    status, shown, message = djgnn("inspect", "--dataset", "own", "--data", folder, "--json")
-    assert status == 0, message
-    found: dict[str, Any] = json.loads(shown)
-    return found
-
-
-def test_the_measures_are_those_of_the_theory(tmp_path: Path) -> None:
+def test_the_measures_are_those_of_the_theory(inspect, tmp_path: Path) -> None:
     graph = random_splits(heterophilic_sbm(160))
     found = inspect(graph, tmp_path)
     for how in ("given", "symmetric"):
@@ -56,24 +47,26 @@ def test_the_measures_are_those_of_the_theory(tmp_path: Path) -> None:
     assert sum(found["labels"]["classes"].values()) == graph.num_nodes
 
 
-def test_tables_and_data_set_say_the_same_and_people_can_read_it(tmp_path: Path) -> None:
+def test_tables_and_data_set_say_the_same_and_people_can_read_it(
+    djgnn, inspect, tmp_path: Path
+) -> None:
     graph = random_splits(heterophilic_sbm(160))
     found = inspect(graph, tmp_path)
     write_tables(graph, tmp_path / "e.csv", tmp_path / "n.csv")
     tables = ("--edges", tmp_path / "e.csv", "--nodes", tmp_path / "n.csv")
-    _, shown, _ = djgnn("inspect", *tables, "--json")
+    _, shown, _ = djgnn("inspect", "--no-cost", *tables, "--json")
     other = json.loads(shown)
     assert {k: v for k, v in other.items() if k not in ("name", "labels")} == {
         k: v for k, v in found.items() if k not in ("name", "labels")
     }
-    _, text, _ = djgnn("inspect", *tables)
+    _, text, _ = djgnn("inspect", "--no-cost", *tables)
     for word in ("components", "isolated", "self loops", "twins", "structural heterophily R"):
         assert word in text
-    _, both_ways, _ = djgnn("inspect", *tables, "--symmetric", "--json")
+    _, both_ways, _ = djgnn("inspect", "--no-cost", *tables, "--symmetric", "--json")
     assert json.loads(both_ways)["size"]["direction"] == "symmetric"
 
 
-def test_pieces_loops_and_empty_rows_are_counted(tmp_path: Path) -> None:
+def test_pieces_loops_and_empty_rows_are_counted(inspect, tmp_path: Path) -> None:
     edges = np.array([[0, 1, 2, 4], [1, 2, 2, 5]])
     found = inspect(Graph(edges, num_nodes=7, y=np.zeros(7, dtype=int)), tmp_path)
     size = found["size"]
@@ -95,7 +88,7 @@ def duplicated(num_hubs: int) -> Graph:
     return Graph(edges, num_nodes=68, y=y)
 
 
-def test_duplicates_across_the_split_are_called_a_leak(tmp_path: Path) -> None:
+def test_duplicates_across_the_split_are_called_a_leak(djgnn, inspect, tmp_path: Path) -> None:
     graph = duplicated(4)
     assert inspect(graph, tmp_path)["leak"] is None
     found = inspect(random_splits(graph), tmp_path)
@@ -103,31 +96,31 @@ def test_duplicates_across_the_split_are_called_a_leak(tmp_path: Path) -> None:
     assert found["twins"]["agreement"] > 0.8
     assert found["leak"]["warning"]
     assert found["leak"]["share"] > 0.3
-    _, shown, _ = djgnn("inspect", "--dataset", "own", "--data", tmp_path)
+    _, shown, _ = djgnn("inspect", "--no-cost", "--dataset", "own", "--data", tmp_path)
     assert "Leaking duplicates" in shown
 
 
-def test_nodes_that_hang_on_one_neighbour_are_no_duplicates(tmp_path: Path) -> None:
+def test_nodes_that_hang_on_one_neighbour_are_no_duplicates(inspect, tmp_path: Path) -> None:
     found = inspect(random_splits(duplicated(1)), tmp_path)
     assert found["twins"]["share"] > 0.8
     assert found["leak"] == {"test_nodes": 0, "share": 0.0, "warning": False}
 
 
-def test_a_graph_without_labels_is_inspected_too(tmp_path: Path) -> None:
+def test_a_graph_without_labels_is_inspected_too(djgnn, tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text("source,target\na,b\nb,c\n")
     (tmp_path / "n.csv").write_text("id,size\na,1\nb,2\nc,3\n")
     tables = ("--edges", tmp_path / "e.csv", "--nodes", tmp_path / "n.csv")
-    status, shown, message = djgnn("inspect", *tables)
+    status, shown, message = djgnn("inspect", "--no-cost", *tables)
     assert status == 0, message
     assert "Left out: homophily" in shown
-    _, shown, _ = djgnn("inspect", *tables, "--json")
+    _, shown, _ = djgnn("inspect", "--no-cost", *tables, "--json")
     found = json.loads(shown)
     assert found["heterophily"] is None
     assert found["twins"]["agreement"] is None
     assert found["labels"] == {"known": 0, "classes": {}}
 
 
-def test_partly_labelled_and_edgeless_graphs_do_not_break_it(tmp_path: Path) -> None:
+def test_partly_labelled_and_edgeless_graphs_do_not_break_it(inspect, tmp_path: Path) -> None:
     y = np.array([0, 1, -1, -1])
     found = inspect(Graph(np.array([[0, 2], [2, 3]]), num_nodes=4, y=y), tmp_path)
     assert found["heterophily"] is None
@@ -143,12 +136,14 @@ def test_partly_labelled_and_edgeless_graphs_do_not_break_it(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", ["chameleon", "squirrel"])
 def test_the_known_leaks_are_found_and_the_filtered_sets_are_clean(
-    name: str, data_dir: Path
+    djgnn, name: str, data_dir: Path
 ) -> None:
     for suffix, leaking in (("", True), ("_filtered", False)):
         if not (data_dir / f"{name}{suffix}.npz").is_file():
             pytest.skip("data set not here")
-        _, shown, _ = djgnn("inspect", "--dataset", name + suffix, "--data", data_dir, "--json")
+        _, shown, _ = djgnn(
+            "inspect", "--no-cost", "--dataset", name + suffix, "--data", data_dir, "--json"
+        )
         found = json.loads(shown)
         assert found["leak"]["warning"] is leaking
         assert found["advice"]["adjacency"] == "given"
@@ -164,8 +159,25 @@ def test_the_known_leaks_are_found_and_the_filtered_sets_are_clean(
         (["--dataset", "owm"], "owm"),
     ],
 )
-def test_bad_input_is_status_2(arguments: list[str], message: str, empty_cache: Path) -> None:
-    status, shown, error = djgnn("inspect", *arguments)
+def test_bad_input_is_status_2(
+    djgnn, arguments: list[str], message: str, empty_cache: Path
+) -> None:
+    status, shown, error = djgnn("inspect", "--no-cost", *arguments)
     assert (status, shown) == (2, "")
     assert message in error
     assert "Traceback" not in error
+
+
+def test_what_a_fit_costs_is_told(djgnn, tmp_path: Path) -> None:
+    graph = random_splits(heterophilic_sbm(160))
+    write_npz(graph, tmp_path / "own.npz")
+    own = ("--dataset", "own", "--data", tmp_path, "--set", "epochs=30", "--set", "patience=null")
+    found = json.loads(djgnn("inspect", *own, "--json").stdout)["cost"]
+    assert (found["epochs"], found["trainings"]) == (30, 2)
+    assert found["seconds"] == pytest.approx(60 * found["seconds_per_epoch"], rel=0.5)
+    shown = djgnn("inspect", *own).stdout
+    assert "fit here, time" in shown
+    assert "2 x 30 epochs" in shown
+    bare = Graph(graph.edge_index, graph.num_nodes, name="bare")
+    write_npz(bare, tmp_path / "own.npz")
+    assert json.loads(djgnn("inspect", *own, "--json").stdout)["cost"] is None

@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
-from djgnn.cli import main
 
-
-def djgnn(*arguments: object) -> tuple[int, str, str]:
-    """Run a command in this process: status, standard output, standard error."""
-    out, err = io.StringIO(), io.StringIO()
-    status: object = 0
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "argv", ["djgnn", *map(str, arguments)])
-        try:
-            main()
-        except SystemExit as end:
-            status = end.code
-    return int(status or 0), out.getvalue(), err.getvalue()  # type: ignore[call-overload]
-
-
-def test_quick_study_from_start_to_verdicts_and_again_for_nothing(tmp_path: Path) -> None:
+def test_quick_study_from_start_to_verdicts_and_again_for_nothing(djgnn, tmp_path: Path) -> None:
     status, shown, progress = djgnn("sbm", "--out", tmp_path / "study", "--quick")
     assert status == 0, progress
     assert [shown.count(f"Claim {c}") for c in "abc"] == [1, 1, 1]
@@ -48,7 +31,9 @@ def test_quick_study_from_start_to_verdicts_and_again_for_nothing(tmp_path: Path
     assert "another study" in message
 
 
-def test_without_matplotlib_nothing_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_nothing_is_run(
+    djgnn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     status, _, message = djgnn("sbm", "--out", tmp_path / "study", "--quick")
     assert status == 2

@@ -63,10 +63,10 @@ def test_yaml_round_trip(tmp_path: Path) -> None:
     [
         ("model: {jumps: 3}", "has no option 'jumps'"),
         ("speed: 3", "unknown section 'speed'"),
-        ("- 1", "sections model and training"),
+        ("- 1", "must hold named sections"),
         ("model: {num_jumps: many}", "num_jumps must be"),
-        ("a: !!python/object/apply:os.system ['true']", "not a usable configuration"),
-        ("a: [", "not a usable configuration"),
+        ("a: !!python/object/apply:os.system ['true']", "is not plain YAML"),
+        ("a: [", "is not plain YAML"),
         ("training: {lr: -1}", r"lr must be positive \(got -1\)"),
     ],
 )
@@ -78,7 +78,7 @@ def test_bad_files_are_refused_by_name(text: str, message: str, tmp_path: Path) 
 
 
 def test_a_missing_file_is_an_input_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="No such file"):
+    with pytest.raises(InputError, match=r"none\.yaml"):
         RunConfig.read_yaml(tmp_path / "none.yaml")
 
 

@@ -33,6 +33,7 @@ def test_everything_is_there(finished) -> None:
     path, graph, fitted, result = finished
     assert {f.name for f in path.iterdir()} == {
         "config.yaml",
+        "graph.npz",
         "result.json",
         "history.csv",
         "predictions.csv",

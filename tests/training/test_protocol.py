@@ -12,10 +12,11 @@ import torch
 from djgnn.bench import run_cell
 from djgnn.errors import InputError
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
-from djgnn.training import RunConfig, TrainConfig, resolve, train
+from djgnn.training import RunConfig, resolve, train
 from djgnn.training.inputs import build_djgnn, initialize
-from djgnn.training.loop import EpochRecord, Fitted
+from djgnn.training.loop import Fitted
 from djgnn.training.metrics import score
+from djgnn.training.progress import EpochRecord
 from djgnn.training.run import standard_error
 from djgnn.training.selection import judge
 
@@ -181,9 +182,9 @@ def test_a_cell_reports_every_split_with_sample_deviation(graph: Graph) -> None:
 
 @pytest.mark.parametrize("name", ["mlp", "gcn"])
 def test_baselines_run_in_the_same_cell(name: str, graph: Graph) -> None:
-    from djgnn.baselines import BaselineConfig
+    from djgnn.baselines import baseline_config
 
-    config = BaselineConfig(hidden_channels=8, training=TrainConfig(epochs=5, pump_weight=0.0))
+    config = baseline_config(name, hidden_channels=8, epochs=5)
     cell = run_cell(name, graph, config, [0])
     assert cell.splits[0].test >= 0
     again = run_cell(name, graph, config, [0])

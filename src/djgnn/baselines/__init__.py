@@ -2,34 +2,63 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+import dataclasses
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import nn
 
-from djgnn.baselines.config import BaselineConfig
+from djgnn.baselines.config import BaselineConfig, baseline_config, published, search_space
+from djgnn.baselines.options import BASELINES, Options, module_of, options_of
 from djgnn.graph import Graph
 from djgnn.model.operators import treat
 from djgnn.training.inputs import features
 
-BASELINES = ("mlp", "gcn")
-
-__all__ = ["BASELINES", "BaselineConfig", "build_baseline"]
+__all__ = [
+    "BASELINES",
+    "BaselineConfig",
+    "Options",
+    "baseline_config",
+    "build_baseline",
+    "options_of",
+    "published",
+    "search_space",
+]
 
 
 def build_baseline(
-    name: str, config: BaselineConfig, graph: Graph, device: torch.device | str = "cpu"
+    config: BaselineConfig, graph: Graph, device: torch.device | str = "cpu"
 ) -> tuple[nn.Module, tuple[Any, Any]]:
-    """A baseline by name, and its inputs.
-
-    Raises:
-        ValueError: If there is no such baseline.
-    """
-    if name not in BASELINES:
-        raise ValueError(f"model must be one of djgnn, {', '.join(BASELINES)} (got '{name}')")
-    module: nn.Module = import_module(f"djgnn.baselines.{name}").build(config, graph)
-    edges = np.stack(treat(graph.adjacency, config.adjacency).nonzero()).astype(np.int64)
-    x = features(graph, device, sparse=bool(module.sparse_features))
+    """A baseline and its inputs: features, and edges along which messages flow."""
+    seen = treated(graph, str(config.options["features"]))
+    module: nn.Module = module_of(config.model).build(config, seen)
+    x = features(seen, device, sparse=bool(module.sparse_features))
+    edges = message_edges(seen, str(config.options["adjacency"]))
     return module.to(device), (x, torch.from_numpy(edges).to(device))
+
+
+def treated(graph: Graph, treatment: str) -> Graph:
+    """The graph with its features raw, divided by their row sums, or left out."""
+    if treatment == "raw" or graph.x is None:
+        return graph
+    if treatment == "identity":
+        return dataclasses.replace(graph, x=None)
+    x = sp.csr_array(graph.x)
+    total = np.asarray(abs(x).sum(axis=1)).reshape(-1)
+    scaled = sp.diags_array(1 / np.where(total > 0, total, 1)) @ x
+    kept = scaled if isinstance(graph.x, sp.csr_array) else scaled.toarray()
+    return dataclasses.replace(graph, x=kept.astype(np.float32))
+
+
+def message_edges(graph: Graph, adjacency: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """PyG's edges, speaker first: node i hears j if A[i, j], or A[j, i], or either.
+
+    Shapes:
+        result ``[2, E]``.
+    """
+    kind = "symmetric" if adjacency == "symmetric" else "given"
+    hearer, speaker = treat(graph.adjacency, kind).nonzero()
+    pair = (hearer, speaker) if adjacency == "transposed" else (speaker, hearer)
+    return np.stack(pair).astype(np.int64)

@@ -2,59 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from djgnn.baselines.base import Baseline
 from djgnn.baselines.config import BaselineConfig
+from djgnn.baselines.drawing import Linear, without_map
+from djgnn.baselines.options import Options as BaseOptions
+from djgnn.baselines.options import count, rate
 from djgnn.graph import Graph
-from djgnn.model.branches import glorot
+from djgnn.graph.operator import SparseOperator
 from djgnn.model.dropout import relu_dropout
 from djgnn.training.inputs import num_features
 
 
-class GCN(nn.Module):
+@dataclass(frozen=True)
+class Options(BaseOptions):
+    """Options of a GCN.
+
+    Args:
+        hidden_channels: Width of the hidden layers.
+        num_layers: Number of layers.
+        dropout: Before every layer but the first.
+        input_dropout: On the features.
+    """
+
+    hidden_channels: int = count(64)
+    num_layers: int = count(2)
+    dropout: float = rate(0.5)
+    input_dropout: float = rate(0.0)
+
+
+class GCN(Baseline):
     r"""Graph convolutions, :math:`H' = \mathrm{ReLU}(\hat D^{-1/2} \hat A \hat D^{-1/2} H W + b)`.
+
+    Thomas N. Kipf, Max Welling: Semi-Supervised Classification with Graph Convolutional Networks.
+    ICLR 2017.
 
     Args:
         channels: Widths from input to output.
         dropout: Before every layer but the first.
+        input_dropout: Before the first.
 
     Shapes:
         x ``[n, F]``, edge_index ``[2, E]``, logits ``[n, classes]``.
     """
 
-    sparse_features = False
-
-    def __init__(self, channels: list[int], dropout: float = 0.0) -> None:
+    def __init__(
+        self, channels: Sequence[int], dropout: float = 0.0, input_dropout: float = 0.0
+    ) -> None:
         super().__init__()
         from torch_geometric.nn import GCNConv
 
-        self.dropout = dropout
-        self.layers = nn.ModuleList(GCNConv(a, b, cached=True) for a, b in pairwise(channels))
-
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Glorot; biases zero; PyG's cached normalisation forgotten."""
-        layer: Any
-        for layer in self.layers:
-            layer.reset_parameters()
-            glorot(layer.lin.weight, layer.in_channels, layer.out_channels, generator)
-            nn.init.zeros_(layer.bias)
+        self.dropout, self.input_dropout = dropout, input_dropout
+        sizes = list(pairwise(channels))
+        self.maps = nn.ModuleList(Linear(a, b, bias=False) for a, b in sizes)
+        self.layers = nn.ModuleList(without_map(GCNConv, a, b, cached=True) for a, b in sizes)
+        self.reset_parameters()
 
     def forward(
-        self, x: Tensor, edge_index: Tensor, generator: torch.Generator | None = None
+        self,
+        x: Tensor | SparseOperator,
+        edge_index: Tensor,
+        generator: torch.Generator | None = None,
     ) -> Tensor:
         """Logits."""
-        first, *rest = self.layers
-        h: Tensor = first(x, edge_index)
-        for layer in rest:
-            h = layer(relu_dropout(h, self.dropout, self.training, generator), edge_index)
+        first, *rest = zip(self.maps, self.layers, strict=True)
+        h: Tensor = first[1](first[0](x, self.input_dropout, generator), edge_index)
+        for linear, layer in rest:
+            h = relu_dropout(h, self.dropout, self.training, generator)
+            h = layer(linear(h), edge_index)
         return h
 
 
 def build(config: BaselineConfig, graph: Graph) -> GCN:
     """A GCN for a graph."""
-    hidden = [config.hidden_channels] * (config.num_layers - 1)
-    return GCN([num_features(graph), *hidden, graph.num_classes], config.dropout)
+    o = Options(**config.options)
+    hidden = [o.hidden_channels] * (o.num_layers - 1)
+    widths = [num_features(graph), *hidden, graph.num_classes]
+    return GCN(widths, o.dropout, o.input_dropout)

@@ -1,10 +1,17 @@
-"""One cell of a table: a model on a data set over its splits, with what is needed to trust it."""
+"""One cell of a table: a model on a data set over its splits, with what is needed to trust it.
+
+While a model is built and trained, the labels it may not see are not there: building gets no
+label at all, training and selection get a graph whose test labels were overwritten. The real ones
+are read once, when the model is finished.
+"""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +23,12 @@ from djgnn.baselines import BaselineConfig, build_baseline
 from djgnn.graph import Graph
 from djgnn.training.config import RunConfig, TrainConfig
 from djgnn.training.inputs import build_djgnn
+from djgnn.training.loop import Fitted, Follow
 from djgnn.training.provenance import PeakMemory, versions
 from djgnn.training.run import train
-from djgnn.training.selection import SplitResult
+from djgnn.training.selection import SplitResult, judge
+
+Recipe = RunConfig | BaselineConfig
 
 
 @dataclass(frozen=True)
@@ -34,13 +44,14 @@ class CellResult:
     splits: tuple[SplitResult, ...]
     seconds: float
     peak_memory_mib: float
+    parameters: int
     data_sha256: str
     versions: dict[str, str]
     config: dict[str, Any]
 
     def mean(self, key: str) -> float:
-        """Mean of a figure over the splits."""
-        return float(np.mean([getattr(s, key) for s in self.splits]))
+        """Mean of a figure over the splits; NaN without any."""
+        return float(np.mean([getattr(s, key) for s in self.splits])) if self.splits else np.nan
 
     def std(self, key: str) -> float:
         """Sample standard deviation (ddof=1) over the splits; 0 for one split."""
@@ -64,16 +75,92 @@ class CellResult:
             "oracle_std": self.std("oracle_test"),
             "seconds": self.seconds,
             "peak_memory_mib": self.peak_memory_mib,
+            "parameters": self.parameters,
             "data_sha256": self.data_sha256,
             "versions": self.versions,
             "config": self.config,
         }
 
 
+@dataclass(frozen=True, eq=False)
+class Built:
+    """A model with its inputs, untrained; every split trains a copy of the module."""
+
+    module: nn.Module
+    inputs: tuple[Any, Any]
+    training: TrainConfig
+    device: torch.device
+
+    @property
+    def parameters(self) -> int:
+        """Number of trainable weights."""
+        return sum(p.numel() for p in self.module.parameters() if p.requires_grad)
+
+
+def model_of(recipe: Recipe) -> str:
+    """Which model a configuration is of."""
+    return "djgnn" if isinstance(recipe, RunConfig) else recipe.model
+
+
+def build(recipe: Recipe, graph: Graph, device: torch.device | str = "cpu") -> Built:
+    """Build a model and its inputs for a graph, without looking at any label."""
+    place, unlabelled = torch.device(device), hide_labels(graph)
+    with isolated_randomness(0, place):
+        if isinstance(recipe, RunConfig):
+            module, inputs = build_djgnn(recipe, unlabelled, place)
+            return Built(module, inputs, recipe.training, place)
+        return Built(*build_baseline(recipe, unlabelled, place), recipe.training, place)
+
+
+def train_split(
+    built: Built, graph: Graph, split: int, seed: int = 0, progress: Follow | None = None
+) -> Fitted:
+    """Train and select on one split; the labels of its test nodes are hidden.
+
+    What was trained before leaves no trace: the module is a copy, and torch's global generator,
+    which some layers draw from, starts from the seed and is put back afterwards.
+    """
+    module = copy.deepcopy(built.module)
+    blind = hide_labels(graph, graph.split(split).test)
+    with isolated_randomness(seed, built.device):
+        return train(module, built.inputs, blind, split, built.training, seed, progress)[0]
+
+
+def run_split(
+    built: Built, graph: Graph, split: int, seed: int = 0, progress: Follow | None = None
+) -> SplitResult:
+    """Train on one split, then read its test labels and score, under both protocols."""
+    fitted = train_split(built, graph, split, seed, progress)
+    labels = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y[graph.split(split).test]
+    return judge(fitted, labels, graph.metric, split)
+
+
+def hide_labels(graph: Graph, hidden: np.ndarray[Any, Any] | None = None) -> Graph:
+    """The graph with class 0 in place of every label, or of those of the nodes `hidden`.
+
+    The number of classes stays. Unlabelled nodes stay unlabelled.
+    """
+    if graph.y is None:
+        return graph
+    places = graph.y >= 0 if hidden is None else hidden & (graph.y >= 0)
+    return dataclasses.replace(
+        graph, y=np.where(places, 0, graph.y), class_names=tuple(graph.classes())
+    )
+
+
+@contextmanager
+def isolated_randomness(seed: int, device: torch.device) -> Iterator[None]:
+    """Start torch's global generators from `seed`, and put them back at the end."""
+    devices = [torch.cuda.current_device()] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        yield
+
+
 def run_cell(
     model: str,
     graph: Graph,
-    config: RunConfig | BaselineConfig,
+    config: Recipe,
     splits: Sequence[int],
     *,
     protocol: str = "validation",
@@ -93,15 +180,19 @@ def run_cell(
         device: Where to train.
         progress: Called with a split's number before it is trained; may return a callback for
             its epochs.
+
+    Raises:
+        ValueError: If the configuration is one of another model.
     """
+    if model != model_of(config):
+        raise ValueError(f"the configuration is one of {model_of(config)}, not of {model}")
     begun = time.perf_counter()
     memory = PeakMemory(torch.device(device).type)
     results = []
-    module, inputs, training = _build(model, config, graph, device)
+    built = build(config, graph, device)
     for split in splits:
         follow = progress(split) if progress is not None else None
-        _, result = train(module, inputs, graph, split, training, seed, follow)
-        results.append(result)
+        results.append(run_split(built, graph, split, seed, follow))
     return CellResult(
         model=model,
         dataset=graph.name,
@@ -112,15 +203,8 @@ def run_cell(
         splits=tuple(results),
         seconds=time.perf_counter() - begun,
         peak_memory_mib=memory.mib(),
+        parameters=built.parameters,
         data_sha256=graph.content_hash,
         versions=versions(),
         config=dataclasses.asdict(config),
     )
-
-
-def _build(
-    model: str, config: RunConfig | BaselineConfig, graph: Graph, device: torch.device | str
-) -> tuple[nn.Module, tuple[Any, Any], TrainConfig]:
-    if isinstance(config, RunConfig):
-        return (*build_djgnn(config, graph, device), config.training)
-    return (*build_baseline(model, config, graph, device), config.training)

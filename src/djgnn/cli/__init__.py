@@ -13,7 +13,7 @@ def main() -> None:
     try:
         app(prog_name="djgnn")
     except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print("error:", " ".join(str(error).splitlines()), file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

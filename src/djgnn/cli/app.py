@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from djgnn import __version__
+from djgnn.cli.bench_commands import register
+from djgnn.cli.source import Source, with_source
 
 app = typer.Typer(
     help="Node classification when neighbours disagree: Diffusion-Jump GNNs.",
@@ -18,6 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 bench = typer.Typer(help="Benchmarks under an honest protocol.", no_args_is_help=True)
+register(bench)
 app.add_typer(bench, name="bench")
 
 Data = Annotated[Path | None, typer.Option(help="Folder with <name>.npz files, looked in first.")]
@@ -62,17 +65,11 @@ def demo(
 
 
 @app.command()
+@with_source
 def fit(
     out: Annotated[Path, typer.Option(help="Folder for the run; must not exist yet.")],
-    dataset: Annotated[str | None, typer.Option(help="A benchmark set by name.")] = None,
+    source: Source,
     split: Annotated[int, typer.Option(help="Which stored split.")] = 0,
-    edges: Annotated[Path | None, typer.Option(help="Edge table (CSV, TSV, Parquet).")] = None,
-    nodes: Annotated[Path | None, typer.Option(help="Node table (CSV, TSV, Parquet).")] = None,
-    label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None,
-    symmetric: Annotated[
-        bool, typer.Option("--symmetric", help="Add the reverse of every edge.")
-    ] = False,
-    data: Data = None,
     preset: Preset = "default",
     config: Config = None,
     change: Changes = None,
@@ -81,52 +78,87 @@ def fit(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a run that is there already.")
     ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was stopped.")
+    ] = False,
+    checkpoint_every: Annotated[
+        float, typer.Option(help="Seconds between two checkpoints.", min=0)
+    ] = 10.0,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write the run's page, report.html.")
+    ] = True,
+    record: Annotated[
+        bool, typer.Option("--record", help="Keep snapshots of training for the report's player.")
+    ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Train on a graph of your own or on a benchmark set; write model, predictions and card."""
-    from djgnn.cli.fit import load_graph, run_fit
+    from djgnn.cli.fit import check_out, run_fit, trainable
     from djgnn.cli.options import configuration
-    from djgnn.training.folder import check_free
+    from djgnn.cli.signals import STOPPED
+    from djgnn.cli.source import load
 
-    check_free(out, overwrite)
-    graph = load_graph(dataset, edges, nodes, label, symmetric, data, seed)
-    recipe = configuration(preset, dataset, config, change)
-    card = run_fit(
-        graph,
-        recipe,
-        out,
-        split=split,
-        seed=seed,
-        device=device,
-        overwrite=overwrite,
-        quiet=quiet or as_json,
-    )
+    card = check_out(out, overwrite, resume)
+    if card is not None and not (quiet or as_json):
+        print(f"{out}: complete already, nothing to resume")
+    if card is None:
+        recipe = configuration(preset, source.dataset, config, change)
+        graph = trainable(load(source), source, seed)
+        card = run_fit(
+            graph,
+            recipe,
+            out,
+            split=split,
+            seed=seed,
+            device=device,
+            overwrite=overwrite,
+            resume=resume,
+            every=checkpoint_every,
+            record=record,
+            report=report,
+            quiet=quiet or as_json,
+        )
     if as_json:
         print(json.dumps(card, ensure_ascii=False))
+    if card["interrupted"]:
+        raise typer.Exit(STOPPED)
 
 
 @app.command()
+@with_source
 def predict(
     run: Annotated[Path, typer.Argument(help="A folder written by `djgnn fit`.")],
+    source: Source,
     out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
+    device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """The stored predictions of a run, as CSV."""
+    """The stored predictions of a run; or those of new nodes, without retraining."""
+    from djgnn.cli.predict import predictions
     from djgnn.graph.files import atomic_write
-    from djgnn.training.folder import read_predictions
 
-    text = read_predictions(run)
-    if as_json:
-        import csv
-        import io
-
-        text = json.dumps(list(csv.DictReader(io.StringIO(text))), ensure_ascii=False) + "\n"
+    text = predictions(run, source, device, as_json)
     if out is None:
         sys.stdout.write(text)
         return
     with atomic_write(out) as file:
         file.write(text.encode("utf-8"))
+
+
+@app.command()
+def explain(
+    run: Annotated[Path, typer.Argument(help="A folder written by `djgnn fit`.")],
+    node: Annotated[str, typer.Argument(help="Name of a node.")],
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Which jumps, which neighbours, how much: one prediction taken apart."""
+    from djgnn.cli.explain import run_explain
+
+    found = run_explain(run, node, device, quiet=as_json)
+    if as_json:
+        print(json.dumps(found, ensure_ascii=False))
 
 
 @app.command()
@@ -138,25 +170,49 @@ def datasets(data: Data = None, as_json: AsJson = False) -> None:
 
 
 @app.command()
+@with_source
 def inspect(
-    dataset: Annotated[str | None, typer.Option(help="A benchmark set by name.")] = None,
-    edges: Annotated[Path | None, typer.Option(help="Edge table (CSV, TSV, Parquet).")] = None,
-    nodes: Annotated[Path | None, typer.Option(help="Node table (CSV, TSV, Parquet).")] = None,
-    label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None,
-    symmetric: Annotated[
-        bool, typer.Option("--symmetric", help="Add the reverse of every edge.")
-    ] = False,
-    data: Data = None,
+    source: Source,
+    preset: Preset = "default",
+    config: Config = None,
+    change: Changes = None,
+    cost: Annotated[
+        bool, typer.Option("--cost/--no-cost", help="Run a few epochs to tell what a fit costs.")
+    ] = True,
     seed: Seed = 0,
+    device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """What a graph is like: size, twins, leaks, heterophily, which adjacency to use."""
-    from djgnn.cli.inspect import read_graph, run_inspect
+    """What a graph is like: size, twins, leaks, heterophily, and what a fit on it would cost."""
+    from djgnn.cli.inspect import run_inspect
+    from djgnn.cli.options import configuration
+    from djgnn.cli.source import load
 
-    graph = read_graph(dataset, edges, nodes, label, symmetric, data)
-    found = run_inspect(graph, seed=seed, quiet=as_json)
+    recipe = configuration(preset, source.dataset, config, change)
+    found = run_inspect(load(source), recipe, seed=seed, device=device, cost=cost, quiet=as_json)
     if as_json:
         print(json.dumps(found, ensure_ascii=False))
+
+
+@app.command()
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="A run folder; or several, or JSON of `bench run`, to compare."),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The page; RUN/report.html, or comparison.html, by default."),
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Folder for static figures (PDF and PNG) instead.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """One self-contained HTML page of a run, or a comparison of several."""
+    from djgnn.cli.report import run_report
+
+    run_report(runs, out=out, figures=figures, quiet=quiet)
 
 
 @app.command()
@@ -178,7 +234,7 @@ def sbm(
 
 @bench.command("run")
 def bench_run(
-    model: Annotated[str, typer.Option(help="djgnn, mlp or gcn.")],
+    model: Annotated[str, typer.Option(help="djgnn or a baseline, see docs/bench.md.")],
     dataset: Annotated[str, typer.Option(help="A benchmark set by name.")],
     splits: Annotated[str, typer.Option(help="Such as 0-9, or 0,2,5; all by default.")] = "",
     protocol: Annotated[

@@ -15,14 +15,18 @@ from rich.markup import escape
 from rich.table import Table
 from torch import nn
 
-from djgnn.baselines import BaselineConfig, build_baseline
+from djgnn.baselines import baseline_config, build_baseline
 from djgnn.cli.progress import Epochs, epochs
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
+from djgnn.model import DJGNN
+from djgnn.report.page import write_run_page
+from djgnn.report.run_data import load_run
 from djgnn.spectral import homophily, structural_heterophily
 from djgnn.training.config import TrainConfig, resolve
 from djgnn.training.folder import branch_weights, check_free, new_folder, write_run
 from djgnn.training.inputs import build_djgnn, choose_device
 from djgnn.training.loop import Fitted
+from djgnn.training.recorder import Recorder, Recording
 from djgnn.training.run import train
 from djgnn.training.selection import SplitResult
 
@@ -50,47 +54,50 @@ def run_demo(out: Path, *, seed: int, device: str, quiet: bool) -> None:
     console = Console(highlight=False, quiet=quiet)
     _print_graph(console, graph)
     config = resolve("default", hidden_channels=WIDTH, epochs=EPOCHS, patience=PATIENCE)
-    baseline = BaselineConfig(
-        hidden_channels=WIDTH,
-        training=TrainConfig(epochs=2 * EPOCHS, patience=2 * PATIENCE, pump_weight=0.0),
-    )
+    plain = {
+        name: baseline_config(name, hidden_channels=WIDTH, epochs=2 * EPOCHS, patience=2 * PATIENCE)
+        for name in ("mlp", "gcn")
+    }
     builders: dict[str, Build] = {"DJ-GNN": lambda: build_djgnn(config, graph, where)}
-    for name in ("mlp", "gcn"):
-        builders[name.upper()] = partial(build_baseline, name, baseline, graph, where)
+    trainings = {"DJ-GNN": config.training}
+    for name, baseline in plain.items():
+        builders[name.upper()] = partial(build_baseline, baseline, graph, where)
+        trainings[name.upper()] = baseline.training
     with epochs(quiet) as display:
         runs = {
-            name: _runs(
-                name,
-                build,
-                config.training if name == "DJ-GNN" else baseline.training,
-                graph,
-                seed,
-                display,
-            )
+            name: _runs(name, build, trainings[name], graph, seed, display)
             for name, build in builders.items()
         }
-    best: Fitted
-    best, result = max(runs["DJ-GNN"], key=lambda run: run[0].merit)
+    best, result, recording = max(runs["DJ-GNN"], key=lambda run: run[0].merit)
     with new_folder(out, overwrite=True) as folder:
         write_run(folder, graph, config, best, result, seed + result.split)
-    _print_comparison(console, {name: [r for _, r in run] for name, run in runs.items()})
+        if recording is not None:
+            recording.write(folder)
+    page = write_run_page(load_run(out))
+    _print_comparison(console, {name: [r for _, r, _ in run] for name, run in runs.items()})
     _print_branches(console, best)
     console.print(
         f"\nPredictions, history, weights and card of the best of them on validation (seed "
         f"{seed + result.split}):\n  {escape(str(out / 'predictions.csv'))}\n"
+        f"What it learned, to look at in a browser:\n  {escape(str(page))}\n"
         f"Done in {time.perf_counter() - begun:.0f} s. Next: djgnn fit --help"
     )
 
 
 def _runs(
     name: str, build: Build, training: TrainConfig, graph: Graph, seed: int, display: Epochs
-) -> list[tuple[Fitted, SplitResult]]:
-    """One model, trained from each seed on a split of its own."""
-    runs = []
+) -> list[tuple[Fitted, SplitResult, Recording | None]]:
+    """One model, trained from each seed on a split of its own; a DJ-GNN is recorded."""
+    runs: list[tuple[Fitted, SplitResult, Recording | None]] = []
     for s in range(SEEDS):
         module, inputs = build()
         follow = display.follow(f"{name}, seed {seed + s}")
-        runs.append(train(module, inputs, graph, s, training, seed + s, follow))
+        recorder = Recorder(graph.num_nodes) if isinstance(module, DJGNN) else None
+        fitted, result = train(
+            module, inputs, graph, s, training, seed + s, follow, observer=recorder
+        )
+        recording = None if recorder is None else recorder.finish(fitted, inputs)
+        runs.append((fitted, result, recording))
     return runs
 
 

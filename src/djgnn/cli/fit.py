@@ -1,49 +1,77 @@
-"""`djgnn fit`: a graph in, a run folder out."""
+"""`djgnn fit`: a graph in, a run folder out; stopped and continued at will."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
 from djgnn.cli.progress import epochs
+from djgnn.cli.signals import stoppable
+from djgnn.cli.source import Source
 from djgnn.errors import InputError
 from djgnn.graph import Graph, random_splits
+from djgnn.report.page import write_run_page
+from djgnn.report.run_data import load_run
+from djgnn.training.checkpoint import Checkpoint, fingerprint
 from djgnn.training.config import RunConfig
-from djgnn.training.folder import new_folder, write_run
+from djgnn.training.folder import RESULT, check_free, new_folder, read_card, write_run
 from djgnn.training.inputs import build_djgnn, choose_device
+from djgnn.training.recorder import Recorder
 from djgnn.training.run import train
 
 
-def load_graph(
-    dataset: str | None,
-    edges: Path | None,
-    nodes: Path | None,
-    label: str | None,
-    symmetric: bool,
-    data: Path | None,
-    seed: int,
-) -> Graph:
-    """The graph that the options name; own tables without a split column are split 60/20/20.
+def trainable(graph: Graph, source: Source, seed: int) -> Graph:
+    """A graph with labels and a split; an own graph without one is split 60/20/20.
 
     Raises:
-        InputError: If the options name no graph or two, or it cannot be read.
+        InputError: If no node has a label, or all have the same.
     """
-    if (dataset is None) == (edges is None and nodes is None):
-        raise InputError("give either --dataset NAME, or --edges FILE and --nodes FILE")
-    if dataset is not None:
-        return Graph.load(dataset, data=data)
-    if edges is None or nodes is None:
-        missing = "--edges" if edges is None else "--nodes"
-        raise InputError(f"{missing}: missing; an own graph needs an edge and a node table")
-    graph = Graph.from_csv(edges, nodes, label=label, symmetric=symmetric)
-    if graph.y is None or not (graph.y >= 0).any():
+    where = source.dataset or source.graph or source.nodes or source.edges
+    known = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y[graph.y >= 0]
+    if not known.size:
         raise InputError(
-            f"{nodes}: no node has a label; name the column with --label and fill it for some nodes"
+            f"{where}: no node has a label; name the column with --label and fill it for some "
+            "nodes (got none)"
+        )
+    if (known == known[0]).all():
+        raise InputError(
+            f"{where}: all labelled nodes are of one class, there is nothing to tell apart; give "
+            f"labels of at least two classes (got {graph.classes()[int(known[0])]!r} only)"
         )
     return graph if graph.num_splits else random_splits(graph, random_state=seed)
+
+
+def checkpoint_folder(out: Path) -> Path:
+    """Where a run keeps its checkpoints until it is done: beside its folder, hidden."""
+    place = out.expanduser().absolute()
+    return place.with_name(f".{place.name}.checkpoint")
+
+
+def check_out(out: Path, overwrite: bool, resume: bool) -> dict[str, Any] | None:
+    """Refuse a place where nothing may be written; say whether there is nothing left to do.
+
+    Returns:
+        The card of a finished run that is to be resumed.
+
+    Raises:
+        InputError: If a run or the checkpoint of one would be lost.
+    """
+    if resume and (out / RESULT).exists():
+        card = read_card(out)
+        return card if not card["interrupted"] else None
+    if not resume:
+        check_free(out, overwrite)
+        if checkpoint_folder(out).exists() and not overwrite:
+            raise InputError(
+                f"{out}: a run of this name was stopped; continue it with --resume, or start anew "
+                f"with --overwrite (got {checkpoint_folder(out)})"
+            )
+    return None
 
 
 def run_fit(
@@ -54,23 +82,62 @@ def run_fit(
     split: int,
     seed: int,
     device: str,
-    overwrite: bool,
+    overwrite: bool = False,
+    resume: bool = False,
+    every: float = 10.0,
     quiet: bool,
+    record: bool = False,
+    report: bool = True,
 ) -> dict[str, Any]:
     """Train, write the run folder, say what came out and where it is."""
     where = choose_device(device)
     module, inputs = build_djgnn(config, graph, where)
-    with epochs(quiet) as display:
+    place = checkpoint_folder(out)
+    if not resume:
+        shutil.rmtree(place, ignore_errors=True)
+    key = fingerprint(config.to_dict(), graph.content_hash, split, seed, where.type)
+    kept = Checkpoint(place / "run", key, every)
+    with epochs(quiet) as display, stoppable() as stop:
         follow = display.follow(graph.name)
-        fitted, result = train(module, inputs, graph, split, config.training, seed, follow)
-    with new_folder(out, overwrite) as folder:
-        card = write_run(folder, graph, config, fitted, result, seed)
-    if not quiet:
-        console = Console(highlight=False)
-        console.print(
-            f"[bold]{escape(graph.name)}[/bold]: {graph.metric} "
-            f"validation {result.validation:.2f}, test {result.test:.2f} "
-            f"(epoch {result.epoch}, chosen on validation; {result.seconds:.1f} s)"
+        recorder = Recorder(graph.num_nodes) if record else None
+        fitted, result = train(
+            module,
+            inputs,
+            graph,
+            split,
+            config.training,
+            seed,
+            follow,
+            checkpoint=kept,
+            stop=stop,
+            observer=recorder,
         )
-        console.print(f"predictions: {escape(str(out / 'predictions.csv'))}")
+    with new_folder(out, overwrite or resume) as folder:
+        card = write_run(folder, graph, config, fitted, result, seed)
+        if recorder is not None:
+            recorder.finish(fitted, inputs).write(folder)
+    if not fitted.interrupted:
+        shutil.rmtree(place, ignore_errors=True)
+    del module, inputs, fitted, recorder  # the page reads the folder; this would only be in the way
+    page = write_run_page(load_run(out)) if report else None
+    if not quiet:
+        _say(graph, card, out, page)
     return card
+
+
+def _say(graph: Graph, card: dict[str, Any], out: Path, page: Path | None) -> None:
+    console, result = Console(highlight=False), card["result"]
+    test = "" if result["test"] is None else f", test {result['test']:.2f}"
+    console.print(
+        f"[bold]{escape(graph.name)}[/bold]: {graph.metric} "
+        f"validation {result['validation']:.2f}{test} "
+        f"(epoch {result['epoch']}, chosen on validation; {result['seconds']:.1f} s)"
+    )
+    console.print(f"predictions: {escape(str(out / 'predictions.csv'))}")
+    if page is not None:
+        console.print(f"report: {escape(str(page))}")
+    if card["interrupted"]:
+        console.print(
+            "stopped before its time: the run holds the best epoch so far; repeat the command "
+            "with --resume to go on"
+        )

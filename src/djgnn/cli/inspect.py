@@ -3,229 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from djgnn.cli.fit import load_graph
-from djgnn.graph import Graph
-from djgnn.jumps import twin_classes
-from djgnn.spectral import (
-    components,
-    homophily,
-    is_undirected,
-    largest_component,
-    structural_heterophily,
-)
-from djgnn.spectral.heterophily import HomophilyMethod
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-LEAK_SHARE, LEAK_ENTRIES = 0.1, 2
-EMPTY_ROWS = 0.1
-_SPREAD = ("median", "low", "high")
+from djgnn.errors import InputError
+from djgnn.graph import Graph, random_splits
+from djgnn.report.graph_card import card_rows, measure_graph
+from djgnn.training.config import RunConfig
+from djgnn.training.estimate import estimate
+from djgnn.training.inputs import choose_device
 
 
-def read_graph(
-    dataset: str | None,
-    edges: Path | None,
-    nodes: Path | None,
-    label: str | None,
-    symmetric: bool,
-    data: Path | None,
-) -> Graph:
-    """The graph that the options name, as it is: labels and splits may be missing.
-
-    Raises:
-        InputError: If the options name no graph or two, or it cannot be read.
-    """
-    if dataset is None and edges is not None and nodes is not None:
-        return Graph.from_csv(edges, nodes, label=label, symmetric=symmetric)
-    return load_graph(dataset, edges, nodes, label, symmetric, data, seed=0)
-
-
-def run_inspect(graph: Graph, *, seed: int = 0, quiet: bool = False) -> dict[str, Any]:
+def run_inspect(
+    graph: Graph,
+    config: RunConfig,
+    *,
+    seed: int = 0,
+    device: str = "auto",
+    cost: bool = True,
+    quiet: bool = False,
+) -> dict[str, Any]:
     """Measure a graph, print what was found, and return what `--json` prints."""
-    known = 0 if graph.y is None else int((graph.y >= 0).sum())
-    found: dict[str, Any] = {
-        "name": graph.name,
-        "size": measure_size(graph),
-        "labels": {"known": known, "classes": _class_counts(graph)},
-        "twins": measure_twins(graph),
-        "leak": measure_leak(graph),
-        "heterophily": measure_heterophily(graph, seed),
-    }
-    found["advice"] = advise(found["size"])
+    found = measure_graph(graph, seed)
+    found["cost"] = measure_cost(graph, config, seed, device) if cost else None
     if not quiet:
         _print(found)
     return found
 
 
-def measure_size(graph: Graph) -> dict[str, Any]:
-    """Counts of nodes, edges and pieces, and whether every edge has its reverse.
-
-    Example:
-        >>> g = Graph(np.array([[0, 1], [1, 1]]), num_nodes=3)
-        >>> size = measure_size(g)
-        >>> size["components"], size["isolated"], size["self_loops"], size["empty_rows"]
-        (2, 1, 1, 1)
-    """
-    a = graph.adjacency
-    piece = np.bincount(components(a))
-    touched = np.zeros(graph.num_nodes, dtype=np.bool_)
-    touched[graph.edge_index.reshape(-1)] = True
-    out_degree = np.bincount(graph.edge_index[0], minlength=graph.num_nodes)
-    return {
-        "nodes": graph.num_nodes,
-        "edges": graph.num_edges,
-        "features": graph.num_features,
-        "splits": graph.num_splits,
-        "direction": "symmetric" if is_undirected(a) else "directed",
-        "mean_degree": graph.num_edges / graph.num_nodes,
-        "components": int(piece.size),
-        "largest_component": int(piece.max()),
-        "isolated": int((~touched).sum()),
-        "empty_rows": int((out_degree == 0).sum()),
-        "self_loops": int((graph.edge_index[0] == graph.edge_index[1]).sum()),
-    }
-
-
-def measure_twins(graph: Graph) -> dict[str, Any]:
-    """Nodes with the same row of A, which no weights of the pump can tell apart.
-
-    `agreement` is the share of equal labels among pairs of labelled twins; nodes without outgoing
-    edges are twins of one another and are left out of it. ``None`` where there is no such pair.
-
-    Example:
-        >>> g = Graph(np.array([[0, 1], [2, 2]]), num_nodes=3, y=np.array([1, 1, 0]))
-        >>> measure_twins(g)
-        {'share': 0.6666666666666666, 'share_empty': 0.0, 'agreement': 1.0}
-    """
-    twin, entries, several = _twins(graph)
-    counts = _label_counts(graph, twin, entries > 0)
-    size = counts.sum(axis=1)
-    pairs = float((size * (size - 1)).sum())
-    return {
-        "share": float(several.mean()),
-        "share_empty": float((several & (entries == 0)).mean()),
-        "agreement": float((counts * (counts - 1)).sum()) / pairs if pairs else None,
-    }
-
-
-def measure_leak(graph: Graph) -> dict[str, Any] | None:
-    """Whether duplicated nodes carry labels from train to test; ``None`` without splits.
-
-    Counted are test nodes of split 0 with a training twin of the same label, both with rows of at
-    least two entries: with one entry, nodes hanging on the same neighbour are no duplicates. From a
-    tenth of the test nodes on it is called a leak.
-    """
-    if graph.y is None or not graph.num_splits:
-        return None
-    split = graph.split(0)
-    twin, entries, _ = _twins(graph)
-    full = entries >= LEAK_ENTRIES
-    train = _label_counts(graph, twin, full & split.train)
-    test = np.flatnonzero(full & split.test & (graph.y >= 0))
-    leaking = int((train[twin[test], graph.y[test]] > 0).sum())
-    share = leaking / max(int(split.test.sum()), 1)
-    return {"test_nodes": leaking, "share": share, "warning": share >= LEAK_SHARE}
-
-
-def measure_heterophily(graph: Graph, seed: int = 0) -> dict[str, Any] | None:
-    """All measures as given and symmetrised, and R with its spread; ``None`` without two classes.
-
-    R is ``None`` if the largest component has one class; an infinite R is written ``None`` too,
-    as JSON has no such number.
-    """
-    if len(_class_counts(graph)) < 2 or graph.y is None:
-        return None
-    source, target = graph.edge_index
-    both = (graph.y[source] >= 0) & (graph.y[target] >= 0)
-    if np.unique(graph.y[np.concatenate([source[both], target[both]])]).size < 2:
-        return None
-    found: dict[str, Any] = {
-        how: {m: _finite(homophily(graph, method=m, adjacency=how)) for m in _methods()}
-        for how in ("given", "symmetric")
-    }
-    found["R"] = None
-    inside = graph.y[largest_component(graph)]
-    if np.unique(inside[inside >= 0]).size >= 2:
-        r = structural_heterophily(graph, random_state=seed)
-        found["R"] = {key: _finite(getattr(r, key)) for key in (*_SPREAD, "component_share")}
-    return found
-
-
-def advise(size: dict[str, Any]) -> dict[str, str]:
-    """Which adjacency to start with, by a rule on the structure alone.
-
-    1. Every edge has its reverse: ``given``; there is nothing to choose.
-    2. Directed, and a tenth of the nodes or more have no outgoing edge: ``symmetric``. Their rows
-       are empty, so the pump puts them all at one point, and with p such nodes the trace ratio
-       with out-degrees has no minimum.
-    3. Any other directed graph: ``given``; rows of A tell the nodes apart. On chameleon and
-       squirrel adding the reverses costs ten points and more.
-
-    It is where to start, not a verdict: compare both on validation (``--set
-    pump_adjacency=symmetric``). On the WebKB graphs, case 2, the two differ by less than the
-    spread over splits.
-
-    Example:
-        >>> advise({"direction": "directed", "nodes": 10, "empty_rows": 4})["adjacency"]
-        'symmetric'
-    """
-    empty = size["empty_rows"] / size["nodes"]
-    if size["direction"] == "symmetric":
-        return {"adjacency": "given", "why": "every edge has its reverse: nothing to choose"}
-    if empty >= EMPTY_ROWS:
-        why = f"{empty:.0%} of the nodes have no outgoing edge; the pump sees empty rows for them"
-        return {"adjacency": "symmetric", "why": why}
-    why = f"directed, and only {empty:.0%} of the rows are empty: rows tell the nodes apart"
-    return {"adjacency": "given", "why": why}
-
-
-def _methods() -> Iterable[HomophilyMethod]:
-    return get_args(HomophilyMethod)
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
-def _twins(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Twin class of each node, entries of its row, and whether it has a twin."""
-    twins = twin_classes(graph.adjacency)
-    twin = twins.class_of.numpy()
-    return twin, np.diff(graph.adjacency.indptr), twins.count.numpy()[twin] > 1
-
-
-def _label_counts(
-    graph: Graph, twin: NDArray[np.int64], among: NDArray[np.bool_]
-) -> NDArray[np.int64]:
-    """How many of the nodes `among` have each label, per twin class."""
-    counts = np.zeros((int(twin.max()) + 1, max(graph.num_classes, 1)), dtype=np.int64)
-    if graph.y is not None:
-        chosen = among & (graph.y >= 0)
-        np.add.at(counts, (twin[chosen], graph.y[chosen]), 1)
-    return counts
-
-
-def _class_counts(graph: Graph) -> dict[str, int]:
-    """Labelled nodes per class, classes without any left out."""
+def measure_cost(graph: Graph, config: RunConfig, seed: int, device: str) -> dict[str, Any] | None:
+    """Time and memory of a fit on this machine; ``None`` without two classes to learn."""
     if graph.y is None:
-        return {}
-    counts = np.bincount(graph.y[graph.y >= 0], minlength=graph.num_classes)
-    return {name: int(n) for name, n in zip(graph.classes(), counts, strict=True) if n}
+        return None
+    try:
+        ready = graph if graph.num_splits else random_splits(graph, random_state=seed)
+        return estimate(ready, config, device=choose_device(device)).to_dict()
+    except InputError:
+        return None  # nothing to learn from: `fit` says what is missing
+
+
+def cost_rows(cost: dict[str, Any] | None) -> Iterable[tuple[str, str]]:
+    """What a fit will cost, in words."""
+    if cost is None:
+        return
+    times = f"{cost['trainings']} x {cost['epochs']} epochs of {cost['seconds_per_epoch']:.3g} s"
+    most, least = (_duration(cost[key]) for key in ("seconds", "least_seconds"))
+    where = "GPU" if cost["device"] == "cuda" else f"{cost['threads']} CPU threads"
+    yield "fit here, time", f"at most {most} ({times}, {where}); {least} if it stops at once"
+    yield "fit here, memory", f"{cost['memory_mib']:,.0f} MiB beside libraries and data"
+
+
+def _duration(seconds: float) -> str:
+    """Seconds as people say them.
+
+    Example:
+        >>> _duration(7.3), _duration(200), _duration(9000)
+        ('7 s', '3.3 min', '2.5 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def _print(found: dict[str, Any]) -> None:
     console = Console(highlight=False)
     table = Table(title=escape(found["name"]), show_header=False)
-    for name, value in _rows(found):
+    for name, value in (*card_rows(found), *cost_rows(found["cost"])):
         table.add_row(name, escape(value))
     console.print(table)
     if found["leak"] is not None and found["leak"]["warning"]:
@@ -239,45 +85,3 @@ def _print(found: dict[str, Any]) -> None:
             "Left out: homophily, label informativeness and R need edges between labelled nodes "
             "of two classes."
         )
-
-
-def _rows(found: dict[str, Any]) -> Iterable[tuple[str, str]]:
-    size, twins, labels = found["size"], found["twins"], found["labels"]
-    yield "nodes, edges", f"{size['nodes']:,}, {size['edges']:,} ({size['direction']})"
-    yield "features, splits", f"{size['features']:,}, {size['splits']}"
-    yield "mean degree", f"{size['mean_degree']:.2f}"
-    share = size["largest_component"] / size["nodes"]
-    yield "components", f"{size['components']:,}, the largest has {share:.1%} of the nodes"
-    yield "isolated nodes", f"{size['isolated']:,}"
-    yield "no outgoing edge", f"{size['empty_rows']:,}"
-    yield "self loops", f"{size['self_loops']:,}"
-    agree = "" if twins["agreement"] is None else f"; pairs agree in label {twins['agreement']:.1%}"
-    yield (
-        "nodes with twins",
-        f"{twins['share']:.1%} ({twins['share_empty']:.1%} by empty rows){agree}",
-    )
-    if found["leak"] is not None:
-        yield "twin leak, split 0", f"{found['leak']['share']:.1%} of the test nodes"
-    yield "labelled nodes", f"{labels['known']:,} of {size['nodes']:,}"
-    for name, count in labels["classes"].items():
-        yield f"  class {name}", f"{count:,} ({count / labels['known']:.1%})"
-    if found["heterophily"] is not None:
-        yield from _heterophily_rows(found["heterophily"])
-    yield "adjacency advised", f"{found['advice']['adjacency']}: {found['advice']['why']}"
-
-
-def _heterophily_rows(found: dict[str, Any]) -> Iterable[tuple[str, str]]:
-    for method in _methods():
-        one, two = (
-            "none" if found[how][method] is None else f"{found[how][method]:.3f}"
-            for how in ("given", "symmetric")
-        )
-        suffix = "" if method == "label_informativeness" else " homophily"
-        yield method.replace("_", " ") + suffix, f"{one} as given, {two} symmetrised"
-    r = found["R"]
-    if r is None:
-        yield "structural heterophily R", "none: one class only in the largest component"
-        return
-    median, low, high = ("infinite" if r[k] is None else f"{r[k]:.2f}" for k in _SPREAD)
-    spread = f"{low} to {high} over ten k-means seeds"
-    yield "structural heterophily R", f"{median} ({spread}, {r['component_share']:.1%} of nodes)"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from djgnn.baselines.config import BaselineConfig
+from djgnn.baselines.config import BaselineConfig, baseline_config
 from djgnn.errors import InputError
-from djgnn.training.config import RunConfig, TrainConfig, resolve
+from djgnn.training.config import RunConfig, resolve
 
 
 def configuration(
@@ -26,23 +25,21 @@ def configuration(
         return base.replace(**parse_changes(change))
     except InputError:
         raise
-    except (TypeError, ValueError) as error:
+    except (ArithmeticError, TypeError, ValueError) as error:
         raise InputError(f"configuration: {error}") from error
 
 
-def baseline_configuration(change: list[str] | None) -> BaselineConfig:
-    """The configuration of a baseline, with changes to it or to its training.
+def baseline_configuration(
+    model: str, dataset: str | None, change: list[str] | None
+) -> BaselineConfig:
+    """A baseline's published settings for a data set, else its defaults, with changes.
 
     Raises:
         InputError: For an unknown option or a value that is not allowed.
     """
-    base, changes = BaselineConfig(), parse_changes(change)
-    of_training = {f.name for f in dataclasses.fields(TrainConfig)}
-    training = {key: value for key, value in changes.items() if key in of_training}
-    own = {key: value for key, value in changes.items() if key not in of_training}
+    changes = parse_changes(change)
     try:
-        trained = dataclasses.replace(base.training, **training)
-        return dataclasses.replace(base, **own, training=trained)
+        return baseline_config(model, dataset, **changes)
     except (TypeError, ValueError) as error:
         raise InputError(f"configuration: {error}") from error
 

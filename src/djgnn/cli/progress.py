@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from djgnn.training.loop import EpochRecord
-    from djgnn.training.loop import Progress as Callback
+    from djgnn.training.loop import Follow
+    from djgnn.training.progress import EpochRecord
 
 
 class Epochs:
@@ -20,7 +20,7 @@ class Epochs:
     def __init__(self, bar: Progress | None) -> None:
         self._bar = bar
 
-    def follow(self, title: str) -> Callback | None:
+    def follow(self, title: str) -> Follow | None:
         """A callback for one run, called after every epoch."""
         bar = self._bar
         if bar is None:

@@ -3,33 +3,41 @@
 Importing this room imports neither torch nor polars nor PyG; the functions that need them do.
 """
 
+from djgnn.graph.arrivals import Arrivals, arrivals, check_related
 from djgnn.graph.cards import Card, known
 from djgnn.graph.graph import Graph, Split
+from djgnn.graph.graphml import read_graphml, write_graphml
 from djgnn.graph.large_sbm import degree_corrected_sbm
 from djgnn.graph.npz import read_npz, write_npz
 from djgnn.graph.registry import available, find, load
 from djgnn.graph.sbm import heterophilic_sbm, stochastic_block_model
 from djgnn.graph.sbm_levels import SbmLevel, sbm_at_level, sbm_level
 from djgnn.graph.splits import random_splits
-from djgnn.graph.tables import read_tables, write_tables
+from djgnn.graph.tables import from_frames, read_tables, write_tables
 
 __all__ = [
+    "Arrivals",
     "Card",
     "Graph",
     "SbmLevel",
     "Split",
+    "arrivals",
     "available",
+    "check_related",
     "degree_corrected_sbm",
     "find",
+    "from_frames",
     "heterophilic_sbm",
     "known",
     "load",
     "random_splits",
+    "read_graphml",
     "read_npz",
     "read_tables",
     "sbm_at_level",
     "sbm_level",
     "stochastic_block_model",
+    "write_graphml",
     "write_npz",
     "write_tables",
 ]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from djgnn.graph.graph import Graph
 
 MASKS = ("train_mask", "val_mask", "test_mask")
+MOST_NODES = 2**31 - 1
 METRICS = ("accuracy", "roc_auc")
 
 
@@ -54,6 +55,10 @@ def check_num_nodes(num_nodes: Any) -> int:
         raise InputError(f"num_nodes: must be a whole number (got {num_nodes!r})")
     if num_nodes < 1:
         raise InputError(f"num_nodes: the graph is empty (got {num_nodes}); give at least one node")
+    if num_nodes > MOST_NODES:
+        raise InputError(
+            f"num_nodes: at most {MOST_NODES} nodes can be numbered (got {num_nodes}); check it"
+        )
     return int(num_nodes)
 
 
@@ -68,8 +73,8 @@ def check_edge_index(edge_index: Any, n: int) -> NDArray[np.int64]:
         )
     if array.dtype.kind not in "iu":
         array = _whole_numbers(array, "edge_index")
-    bad = (array < 0) | (array >= n)
-    if bad.any():
+    if array.size and (array.min() < 0 or array.max() >= n):
+        bad = (array < 0) | (array >= n)
         row, column = (int(v) for v in np.argwhere(bad)[0])
         value = int(array[row, column])
         remedy = (
@@ -141,7 +146,7 @@ def check_labels(y: Any, n: int, class_names: Any = None) -> NDArray[np.int64] |
         raise InputError(
             f"y[{place}]: classes count from 0 and -1 means unknown (got {int(array[place])})"
         )
-    if class_names is not None and array.max(initial=-1) >= len(class_names):
+    if class_names is not None and int(array.max()) >= len(class_names):
         raise InputError(
             f"y: class {int(array.max())} has no name; class_names has {len(class_names)} entries"
         )
@@ -272,7 +277,7 @@ def _not_finite(key: str, place: str, array: NDArray[Any]) -> None:
 def _names(value: Any, key: str) -> tuple[str, ...] | None:
     if value is None:
         return None
-    names = tuple(str(v) for v in value)
+    names = tuple(map(str, value))
     if len(set(names)) != len(names):
         seen: set[str] = set()
         twice = next(v for v in names if v in seen or seen.add(v))  # type: ignore[func-returns-value]
@@ -290,6 +295,10 @@ def _card(card: Any) -> Mapping[str, Any]:
 
 
 def _frozen(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """A read-only copy; what is read-only already and owns its memory is taken as it is."""
+    flags = array.flags
+    if array.dtype == dtype and flags.owndata and flags.c_contiguous and not flags.writeable:
+        return array
     owned = np.array(array, dtype=dtype, order="C", copy=True)
     owned.flags.writeable = False
     return owned

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from djgnn.errors import InputError
 from djgnn.graph.checks import check_graph
 
 if TYPE_CHECKING:
@@ -152,6 +154,23 @@ class Graph:
         """Node names, invented from the index where none were given."""
         return self.node_names or [str(i) for i in range(self.num_nodes)]
 
+    def index_of(self, node: str | int) -> int:
+        """The number of a node given by its name, or by its number.
+
+        Raises:
+            InputError: If there is no such node, with the nearest names.
+        """
+        if isinstance(node, str):
+            names = list(self.names())
+            if node in names:
+                return names.index(node)
+            near = get_close_matches(node, names[:100_000], n=3)
+            hint = f"; did you mean {', '.join(map(repr, near))}?" if near else ""
+            raise InputError(f"node: there is none of that name{hint} (got {node!r})")
+        if not 0 <= int(node) < self.num_nodes:
+            raise InputError(f"node: must be between 0 and {self.num_nodes - 1} (got {node!r})")
+        return int(node)
+
     def classes(self) -> Sequence[str]:
         """Class names, invented from the index where none were given."""
         return self.class_names or [str(c) for c in range(self.num_classes)]
@@ -169,6 +188,20 @@ class Graph:
         from djgnn.graph.tables import read_tables
 
         return read_tables(edges, nodes, **options)
+
+    @classmethod
+    def from_frames(cls, edges: Any, nodes: Any, **options: Any) -> Graph:
+        """Take pandas or polars frames, see :func:`djgnn.graph.tables.from_frames`."""
+        from djgnn.graph.tables import from_frames
+
+        return from_frames(edges, nodes, **options)
+
+    @classmethod
+    def from_graphml(cls, path: str | Path, **options: Any) -> Graph:
+        """Read a GraphML file, see :func:`djgnn.graph.graphml.read_graphml`."""
+        from djgnn.graph.graphml import read_graphml
+
+        return read_graphml(path, **options)
 
     @classmethod
     def from_pyg(cls, data: Any, name: str = "graph") -> Graph:

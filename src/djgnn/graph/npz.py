@@ -275,5 +275,5 @@ def _read_card(file: Path, array: NDArray[Any]) -> dict[str, Any]:
 
 
 def _what(error: BaseException) -> str:
-    text = str(error).splitlines()[0] if str(error) else ""
+    text = str(error).splitlines()[0][:200] if str(error) else ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

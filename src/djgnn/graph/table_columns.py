@@ -1,9 +1,8 @@
-"""Columns of a node table: which is which, and what features, labels and splits they make."""
+"""Columns of a node table: what features, labels and splits they make."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,14 +16,6 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-GUESSES = {
-    "source": ("source", "src", "from", "u", "source_id", "source_node", "head", "node1", "id1"),
-    "target": ("target", "dst", "to", "v", "target_id", "target_node", "tail", "node2", "id2"),
-    "weight": ("weight", "w", "edge_weight"),
-    "node": ("node", "id", "node_id", "nodeid", "name", "node_name"),
-    "label": ("label", "class", "y", "target", "labels", "classes"),
-    "split": ("split", "partition"),
-}
 PARTS = {
     **dict.fromkeys(("train", "training", "tr"), 0),
     **dict.fromkeys(("val", "valid", "validation", "dev"), 1),
@@ -34,45 +25,8 @@ MOST_CATEGORIES = 64
 FEW_CATEGORIES = 8
 
 
-def pick_column(
-    file: Path, columns: Sequence[str], role: str, given: str | None, required: bool
-) -> str | None:
-    """The column that plays a role: the one given, else the first usual name that is there.
-
-    Args:
-        file: For the message.
-        columns: The columns found.
-        role: One of the keys of ``GUESSES``.
-        given: The user's choice; ``""`` means that there is no such column.
-        required: Whether a graph can do without.
-
-    Raises:
-        InputError: If the column is missing, with the columns found.
-
-    Example:
-        >>> pick_column(Path("e.csv"), ["Src", "dst"], "source", None, True)
-        'Src'
-    """
-    if given == "" and not required:
-        return None
-    if given is not None and given in columns:
-        return given
-    if given is None:
-        usual = {column.strip().casefold(): column for column in reversed(columns)}
-        for guess in GUESSES[role]:
-            if guess in usual:
-                return usual[guess]
-        if not required:
-            return None
-    wanted = repr(given) if given is not None else " or ".join(GUESSES[role][:4])
-    raise InputError(
-        f"{file}: no column {wanted} for the {role}; name it with `{role}=...` and check that the "
-        f"first line is a header (got columns {', '.join(columns)})"
-    )
-
-
 def read_labels(
-    file: Path, column: pl.Series, unknown: Sequence[str]
+    where: str, column: pl.Series, unknown: Sequence[str]
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Classes from a column: the distinct values in order, by number if all are numbers.
 
@@ -88,14 +42,15 @@ def read_labels(
     names = class_order(text.filter(~missing).unique().to_list())
     if len(names) < 2 and "-1" in unknown and (text == "-1").any():
         raise InputError(
-            f"{file}: column {column.name!r}: -1 means unknown, and without it fewer than two "
-            f"classes are left; if -1 is a class, pass `unknown=('',)` (got classes {names})"
+            f"{where}: column {column.name!r}: -1 means unknown, and without it fewer than two "
+            f"classes are left; if -1 is a class, pass `unknown=('',)` (--unknown '') "
+            f"(got classes {names})"
         )
     known = text.set(missing, None).cast(pl.Enum(names))
     return known.to_physical().cast(pl.Int64).fill_null(-1).to_numpy(), tuple(names)
 
 
-def read_split(file: Path, column: pl.Series, y: NDArray[np.int64] | None) -> dict[str, Any]:
+def read_split(where: str, column: pl.Series, y: NDArray[np.int64] | None) -> dict[str, Any]:
     """Masks of one split from a column of train / val / test; an empty cell is in no part.
 
     A test node without a label is left out, as there is nothing to score.
@@ -109,26 +64,26 @@ def read_split(file: Path, column: pl.Series, y: NDArray[np.int64] | None) -> di
     codes = text.replace_strict(PARTS | {"": -1}, default=-2, return_dtype=pl.Int64).to_numpy()
     if (codes == -2).any():
         row = int(np.argmax(codes == -2))
-        raise row_error(file, row, column.name, "must be train, val, test or empty", column[row])
+        raise row_error(where, row, column.name, "must be train, val, test or empty", column[row])
     if (codes == -1).all():
         return {}
     if y is None:
         raise InputError(
-            f"{file}: column {column.name!r} gives a split but there are no labels; name the "
-            "label column with `label=...` (got none)"
+            f"{where}: column {column.name!r} gives a split but there are no labels; name the "
+            "label column with `label=` (--label) (got none)"
         )
     bare = (codes >= 0) & (codes < 2) & (y < 0)
     if bare.any():
         row = int(np.argmax(bare))
         raise row_error(
-            file, row, column.name, "this node has no label; leave its split empty", column[row]
+            where, row, column.name, "this node has no label; leave its split empty", column[row]
         )
     labelled = y >= 0
     keys = ("train_mask", "val_mask", "test_mask")
     return {key: (codes == part) & labelled for part, key in enumerate(keys)}
 
 
-def read_features(file: Path, frame: pl.DataFrame) -> tuple[Any, list[str]]:
+def read_features(where: str, frame: pl.DataFrame) -> tuple[Any, list[str]]:
     """A matrix from the feature columns: numbers as they are, categories as one-hot columns.
 
     Returns:
@@ -142,15 +97,16 @@ def read_features(file: Path, frame: pl.DataFrame) -> tuple[Any, list[str]]:
     blocks: list[Any] = []
     names: list[str] = []
     pending: list[pl.Series] = []
-    for column in frame.get_columns():
-        numbers = _as_numbers(file, column)
+    finite = _finite(frame)
+    for place, column in enumerate(frame.get_columns()):
+        numbers = column if place in finite else _as_numbers(where, column)
         if numbers is not None:
             pending.append(numbers)
             names.append(column.name)
             continue
         blocks += _stack(pending)
         pending = []
-        codes, levels = _as_categories(file, column)
+        codes, levels = _as_categories(where, column)
         rows = np.flatnonzero(codes >= 0)
         ones = np.ones(rows.size, dtype=np.float32)
         shape = (codes.size, len(levels))
@@ -160,13 +116,25 @@ def read_features(file: Path, frame: pl.DataFrame) -> tuple[Any, list[str]]:
     return compact(blocks[0] if len(blocks) == 1 else np.hstack(blocks)), names
 
 
+def _finite(frame: pl.DataFrame) -> set[int]:
+    """The places of the columns that are float32 and finite already: asked all at once."""
+    import polars as pl
+
+    columns = frame.get_columns()
+    floats = [c.alias(str(i)) for i, c in enumerate(columns) if c.dtype == pl.Float32]
+    if not floats or not frame.height:
+        return set()
+    answer = pl.DataFrame(floats).select(pl.all().is_finite().fill_null(False).all())
+    return {int(name) for name, good in answer.row(0, named=True).items() if good}
+
+
 def _stack(columns: list[pl.Series]) -> list[NDArray[np.float32]]:
     import polars as pl
 
     return [pl.DataFrame(columns).to_numpy()] if columns else []
 
 
-def _as_numbers(file: Path, column: pl.Series) -> pl.Series | None:
+def _as_numbers(where: str, column: pl.Series) -> pl.Series | None:
     """The column as float32, ``None`` if it is text; a mixture is an error."""
     import polars as pl
 
@@ -186,13 +154,13 @@ def _as_numbers(file: Path, column: pl.Series) -> pl.Series | None:
         what = (
             "is empty; fill it or drop the column"
             if empty[row]
-            else "is not a finite number; mend it or leave the column out with `features=[...]`"
+            else "is not a finite number; mend it or leave it out with `exclude=` (--exclude)"
         )
-        raise row_error(file, row, column.name, what, column[row])
+        raise row_error(where, row, column.name, what, column[row])
     return numbers
 
 
-def _as_categories(file: Path, column: pl.Series) -> tuple[NDArray[np.int64], list[str]]:
+def _as_categories(where: str, column: pl.Series) -> tuple[NDArray[np.int64], list[str]]:
     import polars as pl
 
     text = column.cast(pl.String)
@@ -201,14 +169,14 @@ def _as_categories(file: Path, column: pl.Series) -> tuple[NDArray[np.int64], li
     limit = max(FEW_CATEGORIES, min(MOST_CATEGORIES, len(column) // 2))
     if not levels:
         raise InputError(
-            f"{file}: column {column.name!r} is empty; drop it or leave it out with "
-            f"`features=[...]` (got {len(column)} empty cells)"
+            f"{where}: column {column.name!r} is empty; drop it or leave it out with "
+            f"`exclude=` (--exclude) (got {len(column)} empty cells)"
         )
     if len(levels) > limit:
         raise InputError(
-            f"{file}: column {column.name!r} is free text, {len(levels)} different values in "
-            f"{len(column)} rows; encode it as numbers or leave it out with `features=[...]` "
-            f"(got {levels[0][:40]!r})"
+            f"{where}: column {column.name!r} is free text, {len(levels)} different values in "
+            f"{len(column)} rows; encode it as numbers or leave it out with "
+            f"`exclude=` (--exclude) (got {levels[0][:40]!r})"
         )
     codes = text.cast(pl.Enum(levels)).to_physical().cast(pl.Int64).fill_null(-1)
     return codes.to_numpy(), levels

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from djgnn.errors import InputError
 from djgnn.graph.files import readable_file
+from djgnn.graph.parquet_trial import TRIAL
+from djgnn.graph.table_rules import repeated, shorten
 
 if TYPE_CHECKING:
     import polars as pl
@@ -16,10 +19,15 @@ if TYPE_CHECKING:
 PARQUET = (".parquet", ".pq")
 TABS = (".tsv", ".tab")
 CHUNK = 2**24
+MOST_CELLS = 2**29
+DAMAGED = (OSError, ValueError, TypeError, MemoryError, OverflowError)
 
 
 def read_table(
-    path: str | Path, columns: Sequence[str] | None = None, types: Mapping[str, Any] | None = None
+    path: str | Path,
+    columns: Sequence[str] | None = None,
+    types: Mapping[str, Any] | None = None,
+    rows: int | None = None,
 ) -> pl.DataFrame:
     """Read a table, every column as text, so that an id such as ``007`` stays what it is.
 
@@ -28,8 +36,9 @@ def read_table(
 
     Args:
         path: The file.
-        columns: Read these only.
+        columns: Read these only, of a Parquet file; rows of text are read and checked whole.
         types: Other types for some columns of a CSV file.
+        rows: Read no more than these first rows of a CSV file, unchecked.
 
     Raises:
         InputError: If the file is missing, empty, not UTF-8, ragged, or has a column twice.
@@ -44,7 +53,7 @@ def read_table(
         frame = pl.read_csv(
             file,
             separator=separator,
-            columns=list(columns) if columns else None,
+            n_rows=rows,
             infer_schema=False,
             schema_overrides=dict(types or {}),
             glob=False,
@@ -53,13 +62,19 @@ def read_table(
         raise InputError(
             f"{file}: is empty; it needs a header line and rows (got no data)"
         ) from error
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, *DAMAGED) as error:
         _explain(file, separator)
         raise InputError(
             f"{file}: cannot be read as a table; save it as UTF-8 CSV with a header line "
-            f"(got {str(error).splitlines()[0]})"
+            f"(got {_first(error)})"
         ) from error
-    if columns is None:
+    names = header(file)
+    if frame.columns != names:
+        raise InputError(
+            f"{file}: the header line has odd quotes or is broken over lines; write it plainly "
+            f"(got {shorten(names)})"
+        )
+    if rows is None:
         _check_short_rows(file, separator, frame)
     return frame.filter(~pl.all_horizontal(pl.all().is_null()))
 
@@ -72,7 +87,7 @@ def header(path: str | Path) -> list[str]:
     """
     file = readable_file(path)
     if file.suffix.lower() in PARQUET:
-        return _read_parquet(file, None, rows=0).columns
+        return list(_parquet_schema(file))
     _check_start(file)
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
@@ -87,19 +102,20 @@ def header(path: str | Path) -> list[str]:
     if "" in names:
         raise InputError(
             f"{file}: column {names.index('') + 1} has no name; name it, or save the table without "
-            f"its index (got {', '.join(names)})"
+            f"its index (got {shorten(names)})"
         )
-    twice = [name for i, name in enumerate(names) if name in names[:i]]
-    if twice:
+    twice = repeated(names)
+    if twice is not None:
         raise InputError(
-            f"{file}: column {twice[0]!r} occurs twice; rename one (got {', '.join(names)})"
+            f"{file}: column {twice[:80]!r} occurs twice; rename one (got {shorten(names)})"
         )
     return names
 
 
 def row_error(file: str | Path, row: int, column: str, what: str, got: object) -> InputError:
     """An error at a place in a table; rows are counted from 1 below the header."""
-    return InputError(f"{file}: row {row + 1}, column {column!r}: {what} (got {got!r})")
+    shown = repr(got[:80] if isinstance(got, str) else got)
+    return InputError(f"{file}: row {row + 1}, column {column[:80]!r}: {what} (got {shown})")
 
 
 def separator_of(file: Path) -> str:
@@ -112,20 +128,56 @@ def separator_of(file: Path) -> str:
     return max((",", ";", "\t"), key=outside.count)
 
 
-def _read_parquet(
-    file: Path, columns: Sequence[str] | None, rows: int | None = None
-) -> pl.DataFrame:
+def _read_parquet(file: Path, columns: Sequence[str] | None) -> pl.DataFrame:
+    """Read after the footer was asked how much there is; only flat columns are taken."""
+    import polars as pl
+
+    with _parquet_errors(file):
+        schema = _parquet_schema(file)
+        rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
+    wanted = list(schema) if columns is None else list(dict.fromkeys(columns))
+    nested = [name for name in wanted if schema[name].is_nested()]
+    if nested:
+        raise InputError(
+            f"{file}: column {nested[0]!r} holds lists or structs; store one number or text per "
+            f"cell (got {schema[nested[0]]})"
+        )
+    if rows * len(wanted) > MOST_CELLS:
+        raise InputError(
+            f"{file}: has {rows} rows and {len(wanted)} columns, more than {MOST_CELLS} cells; "
+            f"store features in .npz (got {rows * len(wanted)} cells)"
+        )
+    wrong = TRIAL.ask(file, wanted)
+    if wrong:
+        raise _bad_parquet(file, wrong)
+    with _parquet_errors(file):
+        return pl.read_parquet(file, columns=wanted, glob=False)
+
+
+def _parquet_schema(file: Path) -> dict[str, Any]:
+    import polars as pl
+
+    with _parquet_errors(file):
+        return dict(pl.read_parquet_schema(file))
+
+
+@contextmanager
+def _parquet_errors(file: Path) -> Iterator[None]:
     import polars as pl
 
     try:
-        return pl.read_parquet(
-            file, columns=list(columns) if columns else None, n_rows=rows, glob=False
-        )
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError(
-            f"{file}: cannot be read as Parquet; write it again or use CSV "
-            f"(got {str(error).splitlines()[0]})"
-        ) from error
+        yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, *DAMAGED) as error:
+        raise _bad_parquet(file, _first(error)) from error
+
+
+def _bad_parquet(file: Path, got: str) -> InputError:
+    return InputError(f"{file}: cannot be read as Parquet; write it again or use CSV (got {got})")
+
+
+def _first(error: BaseException) -> str:
+    """The first line of what a reader said."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
 def _check_start(file: Path) -> None:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write
 from djgnn.graph.graph import Graph
-from djgnn.graph.table_files import TABS
+from djgnn.graph.table_files import PARQUET, TABS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,7 +31,8 @@ def write_tables(graph: Graph, edges: str | Path, nodes: str | Path, split: int 
 
     Args:
         graph: What to write.
-        edges: File for the edges; ``.tsv`` is written with tabs, anything else with commas.
+        edges: File for the edges; ``.parquet`` is written as such, ``.tsv`` with tabs, anything
+            else with commas.
         nodes: File for the nodes.
         split: Which split to write, ``None`` = none.
 
@@ -76,19 +77,28 @@ def write_tables(graph: Graph, edges: str | Path, nodes: str | Path, split: int 
 
 def _write_nodes(table: pl.DataFrame, graph: Graph, stream: IO[bytes], path: Path) -> None:
     """Features are expanded a slice of rows at a time, so a sparse matrix stays small."""
+    import polars
+
     x: Any = graph.x
     if x is None:
         _write(table, stream, path, header=True)
         return
     whole = _whole_columns(x)
     step = max(1, CELLS // max(1, graph.num_features))
-    for start in range(0, graph.num_nodes, step):
+
+    def block(start: int) -> pl.DataFrame:
         part = x[start : start + step]
         dense = part.toarray() if sp.issparse(part) else part
-        block = table[start : start + step].with_columns(
+        return table[start : start + step].with_columns(
             _number(dense[:, f], bool(whole[f])).alias(f"f{f}") for f in range(graph.num_features)
         )
-        _write(block, stream, path, header=start == 0)
+
+    starts = range(0, graph.num_nodes, step)
+    if path.suffix.lower() in PARQUET:  # has its directory at the end: one piece
+        _write(polars.concat([block(start) for start in starts]), stream, path, header=True)
+        return
+    for start in starts:
+        _write(block(start), stream, path, header=start == 0)
 
 
 def _whole_columns(x: Any) -> NDArray[np.bool_]:
@@ -119,6 +129,9 @@ def _lookup(words: list[str], codes: NDArray[Any]) -> pl.Series:
 
 
 def _write(frame: pl.DataFrame, stream: IO[bytes], path: Path, header: bool) -> None:
+    if path.suffix.lower() in PARQUET:
+        frame.write_parquet(stream)
+        return
     frame.write_csv(
         stream,
         include_header=header,

@@ -1,5 +1,6 @@
 """Who is near whom in U: twin classes, exact search engines, rank lists."""
 
+from djgnn.jumps.arrivals import arrival_ranks
 from djgnn.jumps.engines import ENGINES, choose_engine
 from djgnn.jumps.lazy import LazyRanks
 from djgnn.jumps.ranks import JumpHierarchy, dense_rank_lists, rank_lists
@@ -12,6 +13,7 @@ __all__ = [
     "LazyRanks",
     "SearchMemory",
     "TwinClasses",
+    "arrival_ranks",
     "choose_engine",
     "dense_rank_lists",
     "rank_lists",

@@ -5,13 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from djgnn.jumps.engines import pairwise_distances
+from djgnn.jumps.ranks import ROUNDING, ROW_ELEMENTS, flatten
 from djgnn.jumps.tiles import SearchMemory
 from djgnn.jumps.triton_search import nearest_of_few, pair_squares, triton_search
 from djgnn.jumps.twins import TwinClasses
 
-# Two distances this close, relatively, may come out of two engines in either order.
-ROUNDING = 1e-14
-ROW_ELEMENTS = 1 << 22
 # Up to here comparing all pairs in float64 beats sorting them in space first.
 FEW = 1 << 15
 FEW_ELEMENTS = 1 << 24
@@ -120,7 +119,7 @@ def _expand(points: Tensor, twins: TwinClasses, candidates: Tensor, num_ranks: i
     own = torch.arange(m, device=points.device)
     distances = pair_squares(points, own, candidates).sqrt()
     ends = twins.count[candidates].cumsum(dim=1)
-    ranks = _flatten(candidates, ends, twins, num_ranks)
+    ranks = flatten(candidates, ends, twins, num_ranks)
     close = distances[:, 1:] - distances[:, :-1] <= ROUNDING * distances[:, 1:]
     tied = (close & (ends[:, :-1] - twins.count[candidates[:, :-1]] < num_ranks)).any(dim=1)
     rows = tied.nonzero().squeeze(1)
@@ -135,8 +134,6 @@ def _settle(
     points: Tensor, twins: TwinClasses, rows: Tensor, candidates: Tensor, num_ranks: int
 ) -> Tensor:
     """Lists of nodes sorted by (distance, node), from the first members of candidate classes."""
-    from djgnn.jumps.engines import pairwise_distances
-
     exact = points.double()
     distances = pairwise_distances(exact[rows][:, None], exact[candidates]).squeeze(1)
     return _sorted_nodes(*_members(twins, candidates, distances, num_ranks), num_ranks)
@@ -158,12 +155,3 @@ def _sorted_nodes(nodes: Tensor, distances: Tensor, num_ranks: int) -> Tensor:
     nodes, order = nodes.sort(dim=1)
     order = distances.gather(1, order).sort(dim=1, stable=True).indices
     return nodes.gather(1, order[:, :num_ranks])
-
-
-def _flatten(candidates: Tensor, ends: Tensor, twins: TwinClasses, num_ranks: int) -> Tensor:
-    """Write out the members of the candidate classes, one after the other, up to `num_ranks`."""
-    place = torch.arange(num_ranks, device=ends.device).expand(ends.shape[0], -1).contiguous()
-    slot = torch.searchsorted(ends, place, right=True).clamp_max_(ends.shape[1] - 1)
-    chosen = candidates.gather(1, slot)
-    offset = place - (ends.gather(1, slot) - twins.count[chosen])
-    return twins.members[twins.start[chosen] + offset]

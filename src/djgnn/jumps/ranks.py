@@ -117,7 +117,7 @@ def _approximate_lists(points: Tensor, twins: TwinClasses, num_ranks: int) -> Ju
     distances = (points[:, None] - points[candidates]).square().sum(dim=2)
     candidates = candidates.gather(1, distances.sort(dim=1, stable=True).indices)
     ends = twins.count[candidates].cumsum(dim=1)
-    ranks = _flatten(candidates, ends, twins, num_ranks)
+    ranks = flatten(candidates, ends, twins, num_ranks)
     return JumpHierarchy(ranks, twins, recall(points, candidates[:, :num_ranks]))
 
 
@@ -170,7 +170,7 @@ def ranks_of_rows(
     distances, order = gaps.square().sum(dim=2).sqrt().sort(dim=1, stable=True)
     candidates = candidates.gather(1, order)
     ends = twins.count[candidates].cumsum(dim=1)
-    ranks = _flatten(candidates, ends, twins, num_ranks)
+    ranks = flatten(candidates, ends, twins, num_ranks)
 
     scale = distances[:, -1:].clamp_min(torch.finfo(distances.dtype).tiny)
     close = distances[:, 1:] - distances[:, :-1] <= ROUNDING * scale
@@ -205,7 +205,7 @@ def ranks_of_some(
     return _ranks(points, twins, num_ranks, search)[rows]
 
 
-def _flatten(candidates: Tensor, ends: Tensor, twins: TwinClasses, num_ranks: int) -> Tensor:
+def flatten(candidates: Tensor, ends: Tensor, twins: TwinClasses, num_ranks: int) -> Tensor:
     """Write out the members of the candidate classes, one after the other, up to `num_ranks`."""
     place = torch.arange(num_ranks, device=ends.device).expand(ends.shape[0], -1).contiguous()
     slot = torch.searchsorted(ends, place, right=True).clamp_max_(ends.shape[1] - 1)

@@ -120,13 +120,14 @@ class DJGNN(nn.Module):
         given = {"hidden_channels": hidden_channels, "num_jumps": num_jumps, **options}
         self.config = (config or ModelConfig()).replace(**given)
         c = self.config
-        self.branches = branch_ranks(c.support, c.num_jumps)
-        self.num_ranks = max((max(ranks, default=0) for ranks in self.branches), default=0)
-        if self.num_ranks > num_nodes:
+        needed = c.num_jumps - (c.support == "author")
+        if needed > num_nodes:
             raise ValueError(
-                f"num_jumps={c.num_jumps} needs {self.num_ranks} ranks but the graph has only "
+                f"num_jumps={c.num_jumps} needs {needed} ranks but the graph has only "
                 f"{num_nodes} nodes; use fewer jumps"
             )
+        self.branches = branch_ranks(c.support, c.num_jumps)
+        self.num_ranks = max((max(ranks, default=0) for ranks in self.branches), default=0)
         self.in_channels, self.out_channels, self.num_nodes = in_channels, out_channels, num_nodes
         self.pump = DiffusionPump(num_nodes, c.num_centers, c.source, c.trace_form)
         self.log_scale = nn.Parameter(torch.zeros(())) if c.scale == "learned" else None
@@ -299,6 +300,11 @@ class DJGNN(nn.Module):
         self._frozen = FilterTable(table.index, weight, table.branches)
         self.pump.requires_grad_(False)
         return self._frozen
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the filters were fixed by :meth:`freeze_pump`."""
+        return self._frozen is not None
 
     def without_structure(self) -> DJGNN:
         """A new model of the same shape on the same device, without the structure branch."""

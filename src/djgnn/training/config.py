@@ -13,6 +13,7 @@ import yaml
 
 from djgnn.errors import InputError
 from djgnn.model.config import ModelConfig, check_fields, preset
+from djgnn.plain_yaml import read_mapping
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class TrainConfig:
         structure_gate: Train with and without the structure branch; keep it only if it raises the
             validation score by more than one standard error.
         patience: Stop after this many epochs without a better validation score; ``None``: never.
+        class_weight: Factor of each class in the loss: ``None`` 1, ``"balanced"``, or one number
+            per class.
         pump_weight: Factor lambda of trace ratio plus orthogonality in the loss.
         decoupled: The paper's mode for large graphs: train the pump alone, then fix the filters.
         pump_epochs: Epochs of the pump alone, when decoupled.
@@ -39,6 +42,7 @@ class TrainConfig:
     structure_weight_decay: float | None = None
     structure_gate: bool = True
     patience: int | None = 200
+    class_weight: str | tuple[float, ...] | None = None
     pump_weight: float = 1.0
     decoupled: bool = False
     pump_epochs: int = 100
@@ -49,6 +53,12 @@ class TrainConfig:
             value = getattr(self, key)
             if value is not None and (isinstance(value, bool) or value != int(value) or value < 1):
                 raise ValueError(f"{key} must be a whole number of at least 1 (got {value!r})")
+        if self.class_weight is not None and not isinstance(self.class_weight, str):
+            object.__setattr__(self, "class_weight", tuple(self.class_weight))
+        if isinstance(self.class_weight, str) and self.class_weight != "balanced":
+            raise ValueError(
+                f"class_weight must be balanced, or a list of numbers (got {self.class_weight!r})"
+            )
         for key in ("lr", "pump_lr"):
             if not 0 < getattr(self, key) < float("inf"):
                 raise ValueError(f"{key} must be positive (got {getattr(self, key)!r})")
@@ -106,7 +116,10 @@ class RunConfig:
 
     def to_yaml(self) -> str:
         """The configuration as text."""
-        text: str = yaml.safe_dump(self.to_dict(), sort_keys=False)
+        values = self.to_dict()
+        weight = values["training"]["class_weight"]
+        values["training"]["class_weight"] = list(weight) if isinstance(weight, tuple) else weight
+        text: str = yaml.safe_dump(values, sort_keys=False)
         return text
 
     @classmethod
@@ -116,13 +129,14 @@ class RunConfig:
         Raises:
             InputError: If it is not readable, not YAML, or not a configuration.
         """
+        values = read_mapping(path)
         try:
-            values = yaml.safe_load(Path(path).read_text("utf-8"))
-            if not isinstance(values, dict):
-                raise ValueError("it must hold the sections model and training")
             return cls.from_dict(values)
-        except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError, ValueError) as error:
-            raise InputError(f"{path}: not a usable configuration: {error}") from error
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{path}: is not a usable configuration; compare with the config.yaml of a run "
+                f"(got {error})"
+            ) from error
 
 
 def resolve(name: str = "default", dataset: str | None = None, **changes: Any) -> RunConfig:

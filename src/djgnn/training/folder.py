@@ -14,17 +14,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from djgnn.errors import InputError
-from djgnn.graph import Graph
+from djgnn.graph import Graph, write_npz
+from djgnn.training import calibration
 from djgnn.training.config import RunConfig
-from djgnn.training.loop import EpochRecord, Fitted
+from djgnn.training.loop import Fitted
+from djgnn.training.predictions import prediction_csv
+from djgnn.training.progress import EpochRecord
 from djgnn.training.provenance import versions
 from djgnn.training.run import probabilities
 from djgnn.training.selection import SplitResult
+from djgnn.training.tensors import write_tensors
 
 FORMAT = "djgnn-run-1"
 RESULT, PREDICTIONS = "result.json", "predictions.csv"
+CONFIG, WEIGHTS, GRAPH = "config.yaml", "weights.safetensors", "graph.npz"
 
 
 @contextmanager
@@ -81,10 +87,22 @@ def write_run(
     folder: Path, graph: Graph, config: RunConfig, fitted: Fitted, result: SplitResult, seed: int
 ) -> dict[str, Any]:
     """Write a finished run into a folder (see :func:`new_folder`) and return its card."""
-    from safetensors.torch import save_file
+    card = run_card(graph, fitted, result, seed)
+    write_model(folder, graph, config, fitted.module, card)
+    write_history(folder / "history.csv", fitted.history)
+    text = prediction_csv(graph, probabilities(fitted), graph.split(result.split))
+    (folder / PREDICTIONS).write_text(text, "utf-8")
+    return card
 
-    chosen = dataclasses.replace(config, model=getattr(fitted.module, "config", config.model))
-    card: dict[str, Any] = {
+
+def run_card(graph: Graph, fitted: Fitted, result: SplitResult, seed: int) -> dict[str, Any]:
+    """What a run says about itself."""
+    parts = graph.split(result.split)
+    y = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
+    by_part = {"validation": parts.val, "test": parts.test}
+    logits = fitted.logits.cpu().numpy()
+    figures = {k: _number(v) for k, v in result.to_dict().items()}
+    return {
         "format": FORMAT,
         "data": {
             "name": graph.name,
@@ -97,18 +115,30 @@ def write_run(
         "metric": graph.metric,
         "protocol": "validation",
         "seed": seed,
-        "result": result.to_dict(),
+        "interrupted": fitted.interrupted,
+        "result": figures,
+        "calibration": calibration.calibration_card(logits, y, by_part, fitted.temperature),
         "structure_gate": fitted.gate,
         "alpha": branch_weights(fitted),
         "versions": versions(),
     }
-    (folder / "config.yaml").write_text(chosen.to_yaml(), "utf-8")
+
+
+def _number(value: float) -> float | None:
+    """JSON has no NaN; a score without nodes is nothing."""
+    return None if value != value else value
+
+
+def write_model(
+    folder: Path, graph: Graph, config: RunConfig, module: nn.Module, card: dict[str, Any]
+) -> None:
+    """Write what a model needs to speak again: graph, options, weights and card."""
+    chosen = dataclasses.replace(config, model=getattr(module, "config", config.model))
+    (folder / CONFIG).write_text(chosen.to_yaml(), "utf-8")
     (folder / RESULT).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    _write_history(folder / "history.csv", fitted.history)
-    _write_predictions(folder / PREDICTIONS, graph, fitted, result.split)
-    state = {key: value.contiguous() for key, value in fitted.module.state_dict().items()}
-    save_file(state, folder / "weights.safetensors", metadata={"format": FORMAT})
-    return card
+    write_npz(graph, folder / GRAPH)
+    with (folder / WEIGHTS).open("wb") as file:
+        write_tensors(file, module.state_dict(), {"format": FORMAT})
 
 
 def branch_weights(fitted: Fitted) -> dict[str, float]:
@@ -139,6 +169,9 @@ def read_card(folder: str | Path) -> dict[str, Any]:
         raise InputError(f"{path}: damaged, not JSON ({error}); run `djgnn fit` again") from error
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         raise InputError(f"{path}: not the card of a run of this version (wants {FORMAT!r})")
+    for section, key in (("data", "sha256"), ("calibration", "temperature")):
+        if not isinstance(card.get(section), dict) or key not in card[section]:
+            raise InputError(f"{path}: damaged, {section}.{key} is missing; run `djgnn fit` again")
     return card
 
 
@@ -156,7 +189,8 @@ def read_predictions(folder: str | Path) -> str:
         raise InputError(f"{path}: cannot be read ({error}); run `djgnn fit` again") from error
 
 
-def _write_history(path: Path, history: Sequence[EpochRecord]) -> None:
+def write_history(path: Path, history: Sequence[EpochRecord]) -> None:
+    """Write one row per epoch as CSV."""
     names = [f.name for f in dataclasses.fields(EpochRecord)]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -164,22 +198,19 @@ def _write_history(path: Path, history: Sequence[EpochRecord]) -> None:
         writer.writerows([getattr(record, name) for name in names] for record in history)
 
 
-def _write_predictions(path: Path, graph: Graph, fitted: Fitted, split: int) -> None:
-    shares = probabilities(fitted)
-    order = np.argsort(shares, axis=1)
-    best = order[:, -1]
-    rows = np.arange(graph.num_nodes)
-    probability = shares[rows, best]
-    margin = probability - shares[rows, order[:, -2]]
-    classes, parts = np.array(graph.classes(), dtype=object), graph.split(split)
-    part = np.full(graph.num_nodes, "", dtype="<U10")
-    for name, mask in (("train", parts.train), ("validation", parts.val), ("test", parts.test)):
-        part[mask] = name
-    known = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
-    label = ["" if c < 0 else classes[c] for c in known]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["node", "prediction", "probability", "margin", "label", "part"])
-        for i, name in enumerate(graph.names()):
-            numbers = (f"{probability[i]:.6f}", f"{margin[i]:.6f}")
-            writer.writerow([name, classes[best[i]], *numbers, label[i], part[i]])
+def read_history(folder: str | Path) -> tuple[EpochRecord, ...]:
+    """The epochs of a stored run.
+
+    Raises:
+        InputError: If the file is missing or damaged.
+    """
+    path = Path(folder).expanduser() / "history.csv"
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        names = [f.name for f in dataclasses.fields(EpochRecord)]
+        return tuple(
+            EpochRecord(int(row["epoch"]), *(float(row[key]) for key in names[1:])) for row in rows
+        )
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{path}: damaged or missing ({error}); fit again") from error

@@ -39,6 +39,13 @@ def features(
     branches learn from structure alone.
     """
     x = sp.eye_array(graph.num_nodes, format="csr") if graph.x is None else graph.x
+    return dense_or_sparse(x, device, sparse)
+
+
+def dense_or_sparse(
+    x: Any, device: torch.device | str = "cpu", sparse: bool = True
+) -> Tensor | SparseOperator:
+    """A feature matrix on a device; a sparse one stays sparse if the model can take it."""
     if isinstance(x, sp.csr_array):
         if sparse:
             return SparseOperator.from_scipy(x, torch.float32, device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from djgnn.errors import InputError
 from djgnn.graph import Graph, Split
+from djgnn.model.djgnn import Encoding
 from djgnn.training.allocator import release_free_memory
+from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.config import TrainConfig
 from djgnn.training.metrics import decision, score
 from djgnn.training.passes import Passes, two_phase
+from djgnn.training.progress import EpochRecord, Progress
 
-Progress = Callable[[int, "EpochRecord"], None]
+Follow = Callable[[int, EpochRecord], None]
+# Looks on after every epoch: its record, the model, the first half of its pass, all logits.
+Observer = Callable[[EpochRecord, nn.Module, Encoding | None, Tensor], None]
 
 
 @dataclass(frozen=True)
@@ -32,39 +38,44 @@ class Targets:
     val_y: Tensor
     test: Tensor
     metric: str
+    class_weight: Tensor | None = None
 
     @classmethod
-    def of(cls, graph: Graph, split: Split, device: torch.device | str = "cpu") -> Targets:
-        """Take the labels of one split out of a graph."""
+    def of(
+        cls,
+        graph: Graph,
+        split: Split,
+        device: torch.device | str = "cpu",
+        class_weight: str | Sequence[float] | None = None,
+    ) -> Targets:
+        """Take the labels of one split out of a graph.
+
+        Args:
+            graph: The graph.
+            split: Which nodes.
+            device: Where training happens.
+            class_weight: Factor of each class in the loss; ``"balanced"`` makes all classes weigh
+                the same together.
+
+        Raises:
+            InputError: If there is not one weight per class.
+        """
         y = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y
         parts = (np.flatnonzero(mask) for mask in (split.train, split.val, split.test))
         train, val, test = (torch.from_numpy(part).to(device) for part in parts)
         train_y, val_y = (torch.from_numpy(y[m]).to(device) for m in (split.train, split.val))
-        return cls(train, train_y, val, val_y, test, graph.metric)
-
-
-@dataclass(frozen=True)
-class EpochRecord:
-    """One row of the history; losses as trained on, scores in percent."""
-
-    epoch: int
-    loss: float
-    pump_loss: float
-    train: float
-    validation_loss: float
-    validation: float
-
-    @property
-    def merit(self) -> tuple[float, float]:
-        """What epochs are compared by: validation score, then lower validation loss."""
-        return (self.validation, -self.validation_loss)
+        weight = _class_weight(class_weight, y[split.train], graph.num_classes)
+        factors = None if weight is None else torch.tensor(weight, device=device)
+        return cls(train, train_y, val, val_y, test, graph.metric, factors)
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """A trained model at its selected epoch.
 
-    `gate` has the validation scores with and without the structure branch where both were tried.
+    `gate` has the validation scores with and without the structure branch where both were tried;
+    `temperature` is what its logits are divided by before they are called probabilities;
+    `interrupted` that it was stopped before its time.
 
     Shapes:
         logits ``[n, classes]``; decisions ``[epochs, test nodes]``, see
@@ -79,6 +90,8 @@ class Fitted:
     decisions: np.ndarray[Any, Any]
     seconds: float
     gate: dict[str, float] | None = None
+    temperature: float = 1.0
+    interrupted: bool = False
 
     @property
     def merit(self) -> tuple[float, float]:
@@ -92,7 +105,11 @@ def fit(
     targets: Targets,
     config: TrainConfig,
     generator: torch.Generator | None = None,
-    progress: Progress | None = None,
+    follow: Follow | None = None,
+    *,
+    checkpoint: Checkpoint | None = None,
+    stop: Callable[[], bool] | None = None,
+    observer: Observer | None = None,
 ) -> Fitted:
     """Train a model and return it at the epoch with the best validation score.
 
@@ -107,52 +124,73 @@ def fit(
         targets: Labels to learn from and select on.
         config: How to train.
         generator: Source of dropout's randomness.
-        progress: Called after every epoch.
+        follow: Called after every epoch.
+        checkpoint: Where the run is kept; one that is there is continued, to the same end.
+        stop: Asked after every epoch; if it says so the run ends there, with its best epoch.
+        observer: Called after every epoch too, with what a recording needs.
 
     Raises:
         FloatingPointError: If training diverged before any epoch could be kept.
+        InputError: If the checkpoint is damaged or of another run.
     """
-    begun = time.perf_counter()
     optimizer = torch.optim.Adam(_groups(module, config), lr=config.lr, fused=True)
+    run = Progress() if checkpoint is None else checkpoint.restore(module, optimizer, generator)
     passes = two_phase(module, inputs, targets.train)
-    history: list[EpochRecord] = []
-    decisions: list[np.ndarray[Any, Any]] = []
-    best: tuple[float, float] = (-math.inf, -math.inf)
-    kept: dict[str, Tensor] = {}
-    kept_logits, kept_epoch = torch.empty(0), -1
-    for epoch in range(config.epochs):
+    begun, spent = time.perf_counter(), run.seconds
+    interrupted = False
+    while not run.ended and not interrupted:
         try:
             loss, pump_loss = step(passes, targets, config, optimizer, generator)
             logits = passes.evaluate()
         except FloatingPointError:
-            if kept_epoch < 0:
+            if run.kept_epoch < 0:
                 raise
-            break
-        record = _record(epoch, loss, pump_loss, logits, targets)
-        history.append(record)
-        decisions.append(decision(logits[targets.test], targets.metric).cpu().numpy())
-        if math.isfinite(record.validation_loss) and record.merit > best:
-            best, kept_epoch, kept_logits = record.merit, epoch, logits
-            kept = _copy(module.state_dict(), kept)
-        release_free_memory(epoch)
-        if progress is not None:
-            progress(config.epochs, record)
-        if config.patience is not None and epoch - kept_epoch >= config.patience:
-            break
-    if kept_epoch < 0:
+            run.ended = True
+        else:
+            record = _record(run.epoch, loss, pump_loss, logits, targets)
+            _keep(run, record, logits, module, targets)
+            run.ended = _over(run, config)
+            if observer is not None:
+                observer(record, module, getattr(passes, "encoding", None), logits)
+            if follow is not None:
+                follow(config.epochs, record)
+        release_free_memory(run.epoch - 1)
+        run.seconds = spent + time.perf_counter() - begun
+        interrupted = stop is not None and not run.ended and stop()
+        if checkpoint is not None and (run.ended or interrupted or checkpoint.due):
+            checkpoint.save(run, module, optimizer, generator)
+    if run.kept_epoch < 0:
         raise FloatingPointError(
             "training diverged: the validation loss was never a number; lower the learning rate"
         )
-    module.load_state_dict(kept)
+    module.load_state_dict(run.kept)
     return Fitted(
         module=module,
-        epoch=kept_epoch,
-        validation=best[0],
-        logits=kept_logits,
-        history=tuple(history),
-        decisions=np.stack(decisions),
-        seconds=time.perf_counter() - begun,
+        epoch=run.kept_epoch,
+        validation=run.best[0],
+        logits=run.kept_logits,
+        history=tuple(run.history),
+        decisions=np.stack(run.decisions),
+        seconds=run.seconds,
+        interrupted=interrupted,
     )
+
+
+def _keep(
+    run: Progress, record: EpochRecord, logits: Tensor, module: nn.Module, targets: Targets
+) -> None:
+    """Note an epoch down; its weights too if it is the best so far."""
+    run.history.append(record)
+    run.decisions.append(decision(logits[targets.test], targets.metric).cpu().numpy())
+    if math.isfinite(record.validation_loss) and record.merit > run.best:
+        run.best, run.kept_epoch, run.kept_logits = record.merit, record.epoch, logits
+        run.kept = _copy(module.state_dict(), run.kept)
+
+
+def _over(run: Progress, config: TrainConfig) -> bool:
+    patience = config.patience
+    waited = patience is not None and run.epoch - 1 - run.kept_epoch >= patience
+    return waited or run.epoch >= config.epochs
 
 
 def step(
@@ -166,7 +204,8 @@ def step(
 
     def run() -> tuple[Tensor, Tensor]:
         logits, pump_loss = passes.train(generator)
-        loss = F.cross_entropy(logits, targets.train_y) + config.pump_weight * pump_loss
+        fit_loss = F.cross_entropy(logits, targets.train_y, targets.class_weight)
+        loss = fit_loss + config.pump_weight * pump_loss
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -175,6 +214,24 @@ def step(
     repeat: Any = getattr(passes, "repeat", None)
     done: tuple[Tensor, Tensor] = run() if repeat is None else repeat(run, optimizer, generator)
     return done
+
+
+def _class_weight(
+    given: str | Sequence[float] | None, train_y: np.ndarray[Any, Any], num_classes: int
+) -> np.ndarray[Any, np.dtype[np.float32]] | None:
+    if given is None:
+        return None
+    if given == "balanced":
+        count = np.bincount(train_y, minlength=num_classes)
+        present = max(int((count > 0).sum()), 1)
+        return (train_y.size / (present * np.maximum(count, 1))).astype(np.float32)
+    weight = np.asarray(given, dtype=np.float32)
+    if weight.shape != (num_classes,) or not (np.isfinite(weight) & (weight >= 0)).all():
+        raise InputError(
+            f"class_weight: must be 'balanced' or one number of zero or more for each of the "
+            f"{num_classes} classes (got {given!r})"
+        )
+    return weight
 
 
 def _groups(module: nn.Module, config: TrainConfig) -> Iterable[Any]:

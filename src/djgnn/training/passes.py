@@ -97,7 +97,8 @@ class _CapturedPasses(_SharedPasses):
     @torch.no_grad()
     def _evaluate(self) -> tuple[Tensor, Tensor]:
         self.module.eval()
-        encoding = self.module.encode(self.x, self.operators)
+        # Replays write into the tensors of the encoding that was captured: it is always the last.
+        self.encoding = encoding = self.module.encode(self.x, self.operators)
         return self.module.decode(encoding, self.operators), encoding.pump.u
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from djgnn.graph import Graph
 from djgnn.graph.checks import check_trainable
 from djgnn.model import DJGNN
+from djgnn.training import calibration
+from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.config import TrainConfig
 from djgnn.training.inputs import initialize, seeded
-from djgnn.training.loop import Fitted, Progress, Targets, fit
+from djgnn.training.loop import Fitted, Follow, Observer, Targets, fit
 from djgnn.training.selection import SplitResult, judge
 
 
@@ -27,7 +29,11 @@ def train(
     split: int,
     config: TrainConfig,
     seed: int = 0,
-    progress: Progress | None = None,
+    follow: Follow | None = None,
+    *,
+    checkpoint: Checkpoint | None = None,
+    stop: Callable[[], bool] | None = None,
+    observer: Observer | None = None,
 ) -> tuple[Fitted, SplitResult]:
     """Train one model on one split from fresh weights, then score the test nodes.
 
@@ -35,21 +41,44 @@ def train(
     branch has n x hidden weights of its own and is kept only if it raises the validation score by
     more than one standard error of that score.
 
+    Args:
+        module: The model; its weights are drawn anew.
+        inputs: x and structure.
+        graph: The graph, for labels and split.
+        split: Which split.
+        config: How to train.
+        seed: Of weights and dropout.
+        follow: Called after every epoch.
+        checkpoint: Where the run is kept; one that is there is continued, to the same end.
+        stop: Asked after every epoch; if it says so the run ends there, with its best epoch.
+        observer: Called after every epoch too, with what a recording needs.
+
     Raises:
         InputError: If the split has nothing to learn from or to select on.
     """
     parts = graph.split(split)
     check_trainable(graph.y, parts.train, parts.val, graph.num_classes)
-    targets = Targets.of(graph, parts, next(module.parameters()).device)
-    fitted = _fit_fresh(module, inputs, targets, config, seed, progress)
-    if config.structure_gate and isinstance(module, DJGNN) and module.structure is not None:
-        other = module.without_structure()
-        plain = _fit_fresh(other, inputs, targets, config, seed, progress)
+    device = next(module.parameters()).device
+    targets = Targets.of(graph, parts, device, config.class_weight)
+
+    def fresh(model: nn.Module, stage: str) -> Fitted:
+        kept = None if checkpoint is None else checkpoint.stage(stage)
+        return _fit_fresh(model, inputs, targets, config, seed, follow, kept, stop, observer)
+
+    fitted = fresh(module, "first")
+    gated = config.structure_gate and isinstance(module, DJGNN) and module.structure is not None
+    if gated and isinstance(module, DJGNN) and not fitted.interrupted:
+        plain = fresh(module.without_structure(), "second")
         spent = fitted.seconds + plain.seconds
         needed = plain.validation + standard_error(plain.validation, targets.val_y.numel())
         chosen = fitted if fitted.validation > needed else plain
         gate = {"with_structure": fitted.validation, "without_structure": plain.validation}
-        fitted = dataclasses.replace(chosen, seconds=spent, gate=gate)
+        fitted = dataclasses.replace(
+            chosen, seconds=spent, gate=gate, interrupted=plain.interrupted
+        )
+    held = fitted.logits[targets.val].cpu().numpy()
+    scale = calibration.temperature(held, targets.val_y.cpu().numpy())
+    fitted = dataclasses.replace(fitted, temperature=scale)
     labels = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y[parts.test]
     return fitted, judge(fitted, labels, graph.metric, split)
 
@@ -71,13 +100,27 @@ def _fit_fresh(
     targets: Targets,
     config: TrainConfig,
     seed: int,
-    progress: Progress | None,
+    follow: Follow | None,
+    checkpoint: Checkpoint | None,
+    stop: Callable[[], bool] | None,
+    observer: Observer | None,
 ) -> Fitted:
     device = next(module.parameters()).device
     initialize(module, seed)
     if config.decoupled and isinstance(module, DJGNN):
         train_pump(module, inputs, config)
-    return fit(module, inputs, targets, config, seeded(seed, device), progress)
+    generator = seeded(seed, device)
+    return fit(
+        module,
+        inputs,
+        targets,
+        config,
+        generator,
+        follow,
+        checkpoint=checkpoint,
+        stop=stop,
+        observer=observer,
+    )
 
 
 def train_pump(module: DJGNN, inputs: tuple[Any, Any], config: TrainConfig) -> float:
@@ -96,11 +139,11 @@ def train_pump(module: DJGNN, inputs: tuple[Any, Any], config: TrainConfig) -> f
         loss.backward()
         optimizer.step()
         value = float(loss.detach())
+    optimizer.zero_grad(set_to_none=True)  # the next optimiser must not find this gradient
     module.freeze_pump(operators)
     return value
 
 
 def probabilities(fitted: Fitted) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Class probabilities of every node at the selected epoch, ``[n, classes]``."""
-    values: np.ndarray[Any, np.dtype[np.float32]] = F.softmax(fitted.logits, dim=1).cpu().numpy()
-    return values
+    """Calibrated class probabilities of every node at the selected epoch, ``[n, classes]``."""
+    return calibration.probabilities(fitted.logits.cpu().numpy(), fitted.temperature)

@@ -1,0 +1,182 @@
+"""GRAFF (Di Giovanni et al., 2022): a gradient flow of an energy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+from djgnn.baselines.base import Baseline, operator, symmetric_scale, without_loops
+from djgnn.baselines.config import BaselineConfig
+from djgnn.baselines.drawing import Linear, drop
+from djgnn.baselines.options import Options as BaseOptions
+from djgnn.baselines.options import count, option, rate
+from djgnn.graph import Graph
+from djgnn.graph.operator import SparseOperator
+from djgnn.training.inputs import num_features
+
+TRAINING = {"epochs": 150, "patience": None}
+
+
+@dataclass(frozen=True)
+class Options(BaseOptions):
+    """Options of a GRAFF.
+
+    Args:
+        hidden_channels: Width of the flow.
+        time: How long it flows.
+        step: Length of a step; the last one may be shorter.
+        weights: The symmetric W: ``"diagonal"``, ``"dominant"`` (a free symmetric matrix whose
+            diagonal is in proportion to its rows), or ``"sum"`` (half of M plus its transpose).
+        omega: Whether there is a diagonal Omega.
+        add_source: Whether the start is added at every step.
+        residual_encoder: Two residual layers after the encoder.
+        batch_norm: Standardise every step over the nodes, always by the nodes at hand.
+        dropout: In the encoder and before the classifier.
+        input_dropout: On the features.
+    """
+
+    hidden_channels: int = count(64)
+    time: float = option(2.0, least=0.0)
+    step: float = option(0.5, least=0.01)
+    weights: str = option("diagonal", choices=("diagonal", "dominant", "sum"))
+    omega: bool = True
+    add_source: bool = True
+    residual_encoder: bool = False
+    batch_norm: bool = False
+    dropout: float = rate(0.3)
+    input_dropout: float = rate(0.4)
+
+
+class SymmetricWeights(nn.Module):
+    r"""A symmetric matrix: diagonal, dominant, or free.
+
+    Dominant: :math:`W = S + \mathrm{diag}(q_i \sum_j |S_{ij}| + r_i)` for a symmetric S with an
+    empty diagonal.
+
+    Shapes:
+        result ``[channels, channels]``.
+    """
+
+    def __init__(self, channels: int, style: str) -> None:
+        super().__init__()
+        self.channels, self.style = channels, style
+        if style != "diagonal":
+            self.weight = nn.Parameter(torch.empty(channels, channels))
+        if style != "sum":
+            self.shift = nn.Parameter(torch.empty(channels))
+        if style == "dominant":
+            self.slope = nn.Parameter(torch.empty(channels))
+
+    def draw(self, generator: torch.Generator | None = None) -> None:
+        """The matrix Glorot, the diagonals uniform in -1..1."""
+        for name, part in self.named_parameters():
+            bound = 1.0 if name != "weight" else math.sqrt(3 / self.channels)
+            nn.init.uniform_(part, -bound, bound, generator=generator)
+
+    def forward(self) -> Tensor:
+        """The matrix."""
+        if self.style == "diagonal":
+            return torch.diag(self.shift)
+        even = (self.weight + self.weight.t()) / 2
+        if self.style == "sum":
+            return even
+        even = even - torch.diag(even.diagonal())
+        return even + torch.diag(self.slope * even.abs().sum(dim=1) + self.shift)
+
+
+class GRAFF(Baseline):
+    r"""Descent along an energy, with weights shared by all steps,
+
+    .. math::
+        H \leftarrow H + \tau\, (\bar A H W - H \Omega + \beta H_0), \quad W = W^\top, \;
+        \Omega \text{ diagonal},
+
+    for a symmetric normalised adjacency :math:`\bar A`. The direction is minus half the gradient of
+
+    .. math::
+        E(H) = \langle H, H\Omega \rangle - \langle H, \bar A H W \rangle
+        - 2\beta \langle H, H_0 \rangle.
+
+    No gradient of the loss flows through :math:`H_0`, as published.
+
+    Francesco Di Giovanni, James Rowbottom, Benjamin P. Chamberlain, Thomas Markovich, Michael M.
+    Bronstein: Graph Neural Networks as Gradient Flows (Understanding convolution on graphs via
+    energies). TMLR 2023 (arXiv:2206.10991).
+
+    Args:
+        in_channels: Number of features.
+        out_channels: Number of classes.
+        options: Width, time, weights and rates.
+
+    Shapes:
+        x ``[n, F]``, edge_index ``[2, E]``, logits ``[n, classes]``.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, options: Options) -> None:
+        super().__init__()
+        self.options = o = options
+        wide = o.hidden_channels
+        self.encoder = Linear(in_channels, wide, init="fan_in")
+        deeper = 2 if o.residual_encoder else 0
+        self.residuals = nn.ModuleList(Linear(wide, wide, init="fan_in") for _ in range(deeper))
+        self.mixing = SymmetricWeights(wide, o.weights)
+        self.omega = SymmetricWeights(wide, "diagonal") if o.omega else None
+        self.beta = nn.Parameter(torch.zeros(())) if o.add_source else None
+        self.decoder = Linear(wide, out_channels, init="fan_in")
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw all weights; the source starts with none."""
+        super().reset_parameters(generator)
+        if self.beta is not None:
+            nn.init.zeros_(self.beta)
+
+    def prepare(self, adjacency: sp.csr_array, like: Tensor | SparseOperator) -> SparseOperator:
+        """The normalised adjacency without loops."""
+        return operator(symmetric_scale(without_loops(adjacency)), like)
+
+    def encode(self, x: Tensor | SparseOperator, generator: torch.Generator | None) -> Tensor:
+        """Where the flow starts."""
+        o = self.options
+        h: Tensor = self.encoder(x, o.input_dropout, generator)
+        for number, layer in enumerate(self.residuals):
+            h = h if number else drop(h, o.dropout, self.training, generator)
+            h = drop(h + layer(h.relu()), o.dropout, self.training, generator)
+        return h
+
+    def slope(self, h: Tensor, start: Tensor, p: SparseOperator) -> Tensor:
+        """The direction of a step."""
+        narrow = h * self.mixing.shift if self.options.weights == "diagonal" else h @ self.mixing()
+        result: Tensor = p @ narrow
+        if self.omega is not None:
+            result = result - h * self.omega.shift
+        if self.beta is not None:
+            result = result + self.beta * start.detach()
+        if self.options.batch_norm:
+            mean, variance = result.mean(dim=0), result.var(dim=0, unbiased=False)
+            result = (result - mean) / (variance + 1e-5).sqrt()
+        return result
+
+    def forward(
+        self,
+        x: Tensor | SparseOperator,
+        edge_index: Tensor,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Logits."""
+        o, p = self.options, self.constants(x, edge_index)
+        h = start = self.encode(x, generator)
+        for number in range(max(1, math.ceil(o.time / o.step - 1e-9))):
+            length = min(o.step, o.time - number * o.step)
+            h = h + length * self.slope(h, start, p)
+        logits: Tensor = self.decoder(h.relu(), o.dropout, generator)
+        return logits
+
+
+def build(config: BaselineConfig, graph: Graph) -> GRAFF:
+    """A GRAFF for a graph."""
+    return GRAFF(num_features(graph), graph.num_classes, Options(**config.options))

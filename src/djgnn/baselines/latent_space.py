@@ -1,0 +1,163 @@
+"""Planes in which a graph's nodes lie, for Geom-GCN: Isomap, spectral, Poincare."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from djgnn.baselines.base import symmetric_scale, without_loops
+
+EMBEDDINGS = ("isomap", "spectral", "poincare")
+LANDMARKS = 1000
+STEPS, NEGATIVES, RATE = 200, 10, 0.3
+Points = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+
+
+def embed(adjacency: sp.csr_array, method: str) -> Points:
+    """A point of the plane for each node, from the undirected graph alone.
+
+    Args:
+        adjacency: Any adjacency; directions and loops are ignored.
+        method: One of `EMBEDDINGS`.
+
+    Shapes:
+        adjacency ``[n, n]``, result ``[n, 2]``.
+
+    Raises:
+        ValueError: For an unknown method.
+    """
+    whole = without_loops(sp.csr_array(adjacency.maximum(adjacency.T)))
+    makers = {"isomap": isomap, "spectral": spectral, "poincare": poincare}
+    if method not in makers:
+        raise ValueError(f"embedding must be one of {', '.join(EMBEDDINGS)} (got '{method}')")
+    return makers[method](whole)
+
+
+def isomap(adjacency: sp.csr_array, landmarks: int = LANDMARKS) -> Points:
+    """Classical scaling of the shortest paths; beyond `landmarks` nodes, from some of them.
+
+    Pairs without a path get one step more than the longest path.
+
+    Joshua B. Tenenbaum, Vin de Silva, John C. Langford: A Global Geometric Framework for Nonlinear
+    Dimensionality Reduction. Science 290, 2000. Landmarks: Vin de Silva, Joshua B. Tenenbaum:
+    Sparse multidimensional scaling using landmark points. 2004.
+
+    Example:
+        >>> path = sp.csr_array(np.eye(3, k=1) + np.eye(3, k=-1))
+        >>> np.abs(isomap(path)[:, 0]).round(6).tolist()
+        [1.0, 0.0, 1.0]
+    """
+    from scipy.sparse.csgraph import shortest_path
+
+    n = adjacency.shape[0]
+    chosen = np.unique(np.linspace(0, n - 1, min(n, landmarks)).astype(int))
+    distance = shortest_path(adjacency, unweighted=True, indices=chosen)
+    finite = np.isfinite(distance)
+    distance[~finite] = distance[finite].max() + 1
+    squared = distance**2
+    own = squared[:, chosen]
+    mean = own.mean(axis=1)
+    centred = -0.5 * (own - mean[:, None] - mean[None, :] + own.mean())
+    values, vectors = np.linalg.eigh(centred)
+    count = min(2, chosen.size)
+    values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
+    scale = 1 / np.sqrt(np.maximum(values, 1e-12))
+    return _plane(-0.5 * (squared - mean[:, None]).T @ (vectors * scale))
+
+
+def spectral(adjacency: sp.csr_array) -> Points:
+    """The two slowest non-constant modes of the normalised Laplacian."""
+    from scipy.sparse.linalg import eigsh
+
+    n = adjacency.shape[0]
+    p = symmetric_scale(adjacency) + 1e-9 * sp.eye_array(n)
+    if n <= 500:
+        vectors = np.linalg.eigh(p.toarray())[1][:, ::-1]
+    else:
+        start = np.random.default_rng(0).standard_normal(n)
+        vectors = eigsh(p, k=3, which="LA", v0=start, tol=1e-6)[1][:, ::-1]
+    return _plane(vectors[:, 1:3])
+
+
+def poincare(adjacency: sp.csr_array, random_state: int = 0) -> Points:
+    r"""Points of the hyperbolic disc, linked nodes nearer than random ones.
+
+    Riemannian gradient descent on the softmax of :math:`-d(u, v)` of each link against random
+    pairs. Maximilian Nickel, Douwe Kiela: Poincare Embeddings for Learning Hierarchical
+    Representations. NeurIPS 2017.
+    """
+    source = torch.Generator().manual_seed(random_state)
+    row, column = (torch.from_numpy(np.array(part)).long() for part in adjacency.nonzero())
+    n = adjacency.shape[0]
+    points = torch.empty(n, 2, dtype=torch.float64).uniform_(-1e-3, 1e-3, generator=source)
+    share = 1 / torch.bincount(row, minlength=n).clamp_min(1)[row].double()
+    for _ in range(STEPS if row.numel() else 0):
+        points.requires_grad_(True)
+        other = torch.randint(n, (row.numel(), NEGATIVES), generator=source)
+        near = _hyperbolic(points[row], points[column])
+        far = _hyperbolic(points[row][:, None], points[other])
+        logits = -torch.cat([near[:, None], far], dim=1)
+        loss = (share * (logits.logsumexp(dim=1) - logits[:, 0])).sum()
+        (grad,) = torch.autograd.grad(loss, points)
+        points = points.detach()
+        curvature = (1 - points.square().sum(dim=1, keepdim=True)).square() / 4
+        points = points - RATE * curvature * grad
+        norm = points.norm(dim=1, keepdim=True)
+        points = torch.where(norm > 1 - 1e-5, points / norm * (1 - 1e-5), points)
+    return np.asarray(points)
+
+
+def _hyperbolic(u: Tensor, v: Tensor) -> Tensor:
+    apart = (u - v).square().sum(dim=-1)
+    rim = (1 - u.square().sum(dim=-1)) * (1 - v.square().sum(dim=-1))
+    return torch.acosh(1 + 2 * apart / rim + 1e-9)
+
+
+def _plane(columns: Any) -> Points:
+    """Two columns, each with its entry of largest size positive."""
+    full = np.zeros((columns.shape[0], 2))
+    full[:, : columns.shape[1]] = columns
+    largest = full[np.abs(full).argmax(axis=0), [0, 1]]
+    return full * np.where(largest < 0, -1.0, 1.0)
+
+
+def latent_neighbours(points: Points, mean_degree: float) -> sp.csr_array:
+    """Nodes within one radius of each other, as many on average as the graph's neighbours.
+
+    Nobody gets more than four times the mean and one, so that many nodes at one place stay cheap.
+
+    Shapes:
+        points ``[n, 2]``, result ``[n, n]``.
+    """
+    from scipy.spatial import cKDTree
+
+    n = len(points)
+    most = min(n - 1, max(1, math.ceil(4 * mean_degree)))
+    if most < 1:
+        return sp.csr_array((n, n))
+    distance, index = cKDTree(points).query(points, k=most + 1)
+    row = np.repeat(np.arange(n), most + 1)
+    other, far = index.reshape(-1), distance.reshape(-1)
+    apart = row != other
+    row, other, far = row[apart], other[apart], far[apart]
+    wanted = min(max(round(n * mean_degree), 1), far.size)
+    radius = np.partition(far, wanted - 1)[wanted - 1]
+    kept = far <= radius
+    return sp.csr_array((np.ones(kept.sum()), (row[kept], other[kept])), shape=(n, n))
+
+
+def quadrant(centre: Points, other: Points) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Where a point lies as seen from another: 0 to 3.
+
+    Example:
+        >>> quadrant(np.zeros((2, 2)), np.array([[1.0, -1.0], [1.0, 1.0]])).tolist()
+        [1, 3]
+    """
+    right, up = (other > centre).T
+    where: np.ndarray[Any, np.dtype[np.int64]] = right.astype(np.int64) + 2 * up.astype(np.int64)
+    return where

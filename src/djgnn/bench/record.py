@@ -1,0 +1,147 @@
+"""`SplitRecord`: what is known of one split of a cell, finished or failed, as one line of JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from djgnn.bench.spec import CellSpec
+from djgnn.errors import InputError
+from djgnn.graph.files import readable_file
+from djgnn.training.selection import SplitResult
+
+FORMAT = "djgnn-split-1"
+STATES = ("done", "failed", "out of memory", "out of time")
+
+
+@dataclass(frozen=True)
+class SplitRecord:
+    """One split of a cell.
+
+    `result` has the figures if `status` is ``"done"``, `reason` says why not otherwise. A search's
+    records have no test figures. `sizes` counts training, validation and test nodes.
+    """
+
+    key: str
+    label: str
+    dataset: str
+    seed: int
+    split: int
+    status: str
+    reason: str
+    result: Mapping[str, float | None] | None
+    parameters: int
+    sizes: tuple[int, int, int]
+    peak_memory_mib: float
+    seconds: float
+    device: str
+    metric: str
+    config: Mapping[str, Any]
+    data_sha256: str
+    code: str
+    versions: Mapping[str, str]
+
+    @property
+    def done(self) -> bool:
+        """Whether there are figures."""
+        return self.status == "done"
+
+    @property
+    def outcome(self) -> str:
+        """The status in words, with the reason of a failure."""
+        return f"{self.status}: {self.reason}" if self.reason else self.status
+
+    @property
+    def validation(self) -> float:
+        """The validation score, NaN where there is none."""
+        return _number((self.result or {}).get("validation"))
+
+    def figures(self) -> SplitResult:
+        """The figures; NaN for those that a search did not compute.
+
+        Raises:
+            ValueError: If the split has none.
+        """
+        if self.result is None:
+            raise ValueError(f"split {self.split} has no figures (got {self.status})")
+        of = self.result
+        return SplitResult(
+            split=self.split,
+            validation=_number(of.get("validation")),
+            test=_number(of.get("test")),
+            oracle_test=_number(of.get("oracle_test")),
+            epoch=int(_number(of.get("epoch"))),
+            seconds=_number(of.get("seconds")),
+        )
+
+    def content_key(self) -> str:
+        """What identifies the split whatever the code: its key without the code's version."""
+        spec = CellSpec(
+            self.label,
+            self.dataset,
+            self.config,
+            (self.split,),
+            self.seed,
+            evaluate="test" in (self.result or {}),
+        )
+        return spec.key(self.split, self.data_sha256, "")
+
+    def to_json(self) -> str:
+        """One line."""
+        values = {"format": FORMAT, **dataclasses.asdict(self)}
+        return json.dumps(values, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, line: str) -> SplitRecord:
+        """The inverse of :meth:`to_json`.
+
+        Raises:
+            ValueError: If it is not a record.
+        """
+        values = json.loads(line)
+        if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
+            raise ValueError(f"it has no format {FORMAT!r}")
+        names = {f.name for f in dataclasses.fields(cls)}
+        if set(values) != names:
+            raise ValueError(f"fields are missing or unknown: {', '.join(names ^ set(values))}")
+        values["sizes"] = tuple(values["sizes"])
+        record = cls(**values)
+        if record.status not in STATES or record.done != (record.result is not None):
+            raise ValueError(f"its status is not possible (got {record.status!r})")
+        return record
+
+
+def plain_result(result: SplitResult | None, **values: float) -> dict[str, float | None]:
+    """Figures for a record; what is not a number becomes ``None``, which JSON can say."""
+    found = result.to_dict() if result is not None else values
+    return {k: v if math.isfinite(v) else None for k, v in found.items()}
+
+
+def read_records(path: str | Path) -> Iterator[SplitRecord]:
+    """The records of a file of JSON lines; a last line cut short by a kill is left out.
+
+    Raises:
+        InputError: If a line is no record.
+    """
+    text = readable_file(path).read_text("utf-8")
+    lines = text.split("\n")
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            yield SplitRecord.from_json(line)
+        except (TypeError, ValueError) as error:
+            if number == len(lines):  # no line feed after it: it was being written
+                return
+            raise InputError(
+                f"{path}: line {number} is no record of a split; delete it ({error})"
+            ) from error
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)

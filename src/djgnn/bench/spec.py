@@ -1,0 +1,190 @@
+"""`CellSpec`: what a cell of a table runs, as plain values that travel as one line of JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from djgnn.baselines import BASELINES, BaselineConfig, baseline_config
+from djgnn.bench.cell import Recipe, model_of
+from djgnn.errors import InputError
+from djgnn.model.config import PRESETS
+from djgnn.training.config import RunConfig, resolve
+
+MODELS = ("djgnn", *BASELINES)
+NOT_COMPUTED_WITH = ("source", "preset")
+"""Sections of a configuration that say where it comes from and change no number."""
+
+
+@dataclass(frozen=True)
+class CellSpec:
+    """A model with its configuration, a data set, a seed, and which splits.
+
+    Args:
+        label: How the row is called: a model, or ``djgnn:PRESET``.
+        dataset: Name of the data set.
+        config: The configuration as plain values.
+        splits: Which splits.
+        seed: Seed of weights and dropout.
+        evaluate: Whether test labels are read once a model is finished; a search does not.
+    """
+
+    label: str
+    dataset: str
+    config: Mapping[str, Any] = field(hash=False)
+    splits: tuple[int, ...]
+    seed: int = 0
+    evaluate: bool = True
+
+    @property
+    def model(self) -> str:
+        """The model behind the label."""
+        return self.label.partition(":")[0]
+
+    def recipe(self) -> Recipe:
+        """The configuration as the model wants it.
+
+        Raises:
+            InputError: If it is not one of this model.
+        """
+        return recipe_from(self.model, self.config)
+
+    def key(self, split: int, data_sha256: str, code: str) -> str:
+        """What identifies the result of one split: everything that can change it."""
+        return _hash([self._content(data_sha256, code), split])
+
+    def cell_key(self, data_sha256: str, code: str) -> str:
+        """What identifies the whole cell."""
+        return _hash([self._content(data_sha256, code), sorted(self.splits)])
+
+    def _content(self, data_sha256: str, code: str) -> list[Any]:
+        computed = {k: v for k, v in self.config.items() if k not in NOT_COMPUTED_WITH}
+        return [self.model, self.dataset, computed, self.seed, self.evaluate, data_sha256, code]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {**dataclasses.asdict(self), "splits": list(self.splits)}
+
+    @classmethod
+    def from_dict(cls, values: Any) -> CellSpec:
+        """The inverse of :meth:`to_dict`.
+
+        Raises:
+            InputError: If it is no such specification.
+        """
+        try:
+            spec = cls(
+                label=str(values["label"]),
+                dataset=str(values["dataset"]),
+                config=dict(values["config"]),
+                splits=tuple(int(s) for s in values["splits"]),
+                seed=int(values.get("seed", 0)),
+                evaluate=bool(values.get("evaluate", True)),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                "cell: must have label, dataset, config and splits "
+                f"(got {str(values)[:80]!r}: {error})"
+            ) from error
+        spec.recipe()
+        return spec
+
+
+def make_spec(
+    label: str,
+    dataset: str,
+    splits: tuple[int, ...],
+    *,
+    seed: int = 0,
+    preset: str = "default",
+    epochs: int | None = None,
+    recipe: Recipe | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> CellSpec:
+    """The cell of a model on a data set, with its published settings unless told otherwise.
+
+    Args:
+        label: A model, or ``djgnn:PRESET``.
+        dataset: Name of the data set.
+        splits: Which splits.
+        seed: Seed of weights and dropout.
+        preset: The DJ-GNN's preset where the label has none.
+        epochs: Most epochs; ``None``: as configured.
+        recipe: A configuration to use instead, such as a search's best one.
+        changes: Options to change, by plain name.
+
+    Raises:
+        InputError: For an unknown model, preset or option.
+
+    Example:
+        >>> spec = make_spec("djgnn:author", "texas", (0, 1), epochs=5)
+        >>> spec.model, spec.config["model"]["num_jumps"], spec.config["training"]["epochs"]
+        ('djgnn', 20, 5)
+    """
+    model, _, variant = label.partition(":")
+    if model not in MODELS:
+        raise InputError(f"model: must be one of {', '.join(MODELS)} (got '{label}')")
+    if variant and (model != "djgnn" or variant not in PRESETS):
+        wanted = ", ".join(f"djgnn:{name}" for name in PRESETS)
+        raise InputError(f"model: only the DJ-GNN has presets, {wanted} (got '{label}')")
+    wanted_changes = {**(changes or {}), **({} if epochs is None else {"epochs": epochs})}
+    try:
+        if recipe is None:
+            own = model == "djgnn"
+            name = variant or preset
+            recipe = resolve(name, dataset) if own else baseline_config(model, dataset)
+        if model_of(recipe) != model:
+            raise ValueError(f"the configuration is one of {model_of(recipe)}, not of {model}")
+        config = recipe.replace(**wanted_changes).to_dict()
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise InputError(f"configuration: {error}") from error
+    return CellSpec(label, dataset, _plain(config), splits, seed)
+
+
+def recipe_from(model: str, values: Mapping[str, Any]) -> Recipe:
+    """A configuration from plain values.
+
+    Raises:
+        InputError: If it is not one of this model.
+    """
+    try:
+        if model == "djgnn":
+            return RunConfig.from_dict(values)
+        found = BaselineConfig.from_dict(values)
+        if found.model != model:
+            raise ValueError(f"it is one of {found.model}")
+        return found
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{model}: not a configuration of this model: {error}") from error
+
+
+def read_recipe(model: str, path: str | Path) -> Recipe:
+    """A configuration file of a model.
+
+    Raises:
+        InputError: If it is not one.
+    """
+    if model == "djgnn":
+        return RunConfig.read_yaml(path)
+    found = BaselineConfig.read_yaml(path)
+    if found.model != model:
+        raise InputError(f"{path}: is a configuration of {found.model}, not of {model}")
+    return found
+
+
+def _plain(values: Any) -> dict[str, Any]:
+    """As JSON gives it back, so that a key is the same on both sides."""
+    plain: dict[str, Any] = json.loads(json.dumps(values))
+    return plain
+
+
+def _hash(content: Any) -> str:
+    text = json.dumps(content, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]

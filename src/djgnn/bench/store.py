@@ -1,0 +1,185 @@
+"""The folder of a table run: one file per finished split, one folder per finished cell.
+
+    OUT/splits/KEY.json             a split, done or failed; written at once or not at all
+    OUT/cells/SET/LABEL-KEY/        a cell, once all its splits are there
+    OUT/results.jsonl               one line per finished cell
+    OUT/table.md, .html, .tex       what is made of them
+
+KEY says everything that can change a number: model, configuration, data, seed, code. So a result is
+found again whatever table asked for it, and never mistaken for another one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from djgnn.bench.cell import CellResult
+from djgnn.bench.code_version import code_version
+from djgnn.bench.record import SplitRecord, read_records
+from djgnn.bench.spec import CellSpec
+from djgnn.errors import InputError
+from djgnn.graph.files import atomic_write
+from djgnn.training.folder import RESULT, new_folder
+
+SPLITS, CELLS, RESULTS = "splits", "cells", "results.jsonl"
+
+
+@dataclass(frozen=True)
+class FinishedCell:
+    """A cell whose splits are all there, done or failed."""
+
+    spec: CellSpec
+    records: tuple[SplitRecord, ...]
+
+    @property
+    def failures(self) -> tuple[SplitRecord, ...]:
+        """The splits without figures."""
+        return tuple(record for record in self.records if not record.done)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every split has figures."""
+        return not self.failures
+
+    def result(self, protocol: str = "validation") -> CellResult:
+        """The figures of the splits that have some."""
+        done = [record for record in self.records if record.done]
+        first = (done or list(self.records))[0]
+        return CellResult(
+            model=self.spec.label,
+            dataset=self.spec.dataset,
+            preset=str(self.spec.config.get("preset", "baseline")),
+            protocol=protocol,
+            seed=self.spec.seed,
+            metric=first.metric,
+            splits=tuple(record.figures() for record in done),
+            seconds=sum(record.seconds for record in self.records),
+            peak_memory_mib=max(record.peak_memory_mib for record in self.records),
+            parameters=first.parameters,
+            data_sha256=first.data_sha256,
+            versions=dict(first.versions),
+            config=dict(self.spec.config),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON: the figures, the failures, the code."""
+        values = self.result().to_dict() if len(self.failures) < len(self.records) else {}
+        return {
+            **values,
+            "model": self.spec.label,
+            "dataset": self.spec.dataset,
+            "seed": self.spec.seed,
+            "code": self.records[0].code,
+            "device": self.records[0].device,
+            "failures": [
+                {"split": f.split, "status": f.status, "reason": f.reason} for f in self.failures
+            ],
+        }
+
+
+class Store:
+    """The results in a folder, by key.
+
+    Args:
+        folder: Where; made if it is not there.
+        any_code: Take figures of other versions of the code where this one's are missing.
+
+    Raises:
+        InputError: If the folder cannot be made, or holds a file that is no record.
+    """
+
+    def __init__(self, folder: str | Path, any_code: bool = False) -> None:
+        self.folder = Path(folder).expanduser()
+        self.any_code = any_code
+        try:
+            (self.folder / SPLITS).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"{folder}: cannot be made; name a folder that can be written to "
+                f"(got {error.strerror or error})"
+            ) from error
+        self._records: dict[str, SplitRecord] = {}
+        self._content: dict[str, SplitRecord] = {}
+        for file in sorted((self.folder / SPLITS).glob("[!.]*.json")):
+            for record in read_records(file):
+                self._keep(record)
+
+    def get(self, key: str) -> SplitRecord | None:
+        """The record of a key, if there is one; another process may have just written it."""
+        file = self.folder / SPLITS / f"{key}.json"
+        if key not in self._records and file.is_file():
+            self._keep(next(read_records(file)))
+        return self._records.get(key)
+
+    def find(self, spec: CellSpec, split: int, data_sha256: str) -> SplitRecord | None:
+        """The record of a split of a cell; of other code if that is allowed and it has figures."""
+        record = self.get(spec.key(split, data_sha256, code_version(spec.model)))
+        if record is None and self.any_code:
+            record = self._content.get(spec.key(split, data_sha256, ""))
+        return record
+
+    def put(self, record: SplitRecord) -> bool:
+        """Keep a record; figures are never replaced. Returns whether it was kept."""
+        held = self._records.get(record.key)
+        if held is not None and held.done:
+            return False
+        with atomic_write(self.folder / SPLITS / f"{record.key}.json") as file:
+            file.write((record.to_json() + "\n").encode("utf-8"))
+        self._keep(record)
+        return True
+
+    def _keep(self, record: SplitRecord) -> None:
+        self._records[record.key] = record
+        if record.done:
+            self._content[record.content_key()] = record
+
+    def take_in(self, files: Iterable[str | Path]) -> int:
+        """Keep the records of files written elsewhere; returns how many were new."""
+        return sum(self.put(record) for file in files for record in read_records(file))
+
+    def missing(self, spec: CellSpec, data_sha256: str, retry_failed: bool = False) -> list[int]:
+        """The splits of a cell that have no record, or a failed one that is to be retried."""
+        found = []
+        for split in spec.splits:
+            record = self.find(spec, split, data_sha256)
+            if record is None or (retry_failed and not record.done):
+                found.append(split)
+        return found
+
+    def cell(self, spec: CellSpec, data_sha256: str) -> FinishedCell | None:
+        """The cell, if all its splits are there."""
+        records = [self.find(spec, split, data_sha256) for split in spec.splits]
+        if any(record is None for record in records):
+            return None
+        return FinishedCell(spec, tuple(record for record in records if record is not None))
+
+    def write_cell(self, cell: FinishedCell) -> Path:
+        """Write the folder of a cell; one that is there and says the same is left alone."""
+        first = cell.records[0]
+        key = cell.spec.cell_key(first.data_sha256, first.code)
+        name = f"{cell.spec.label.replace(':', '-')}-{key[:10]}"
+        target = self.folder / CELLS / cell.spec.dataset / name
+        card = json.dumps(cell.to_dict(), indent=1, ensure_ascii=False) + "\n"
+        if (target / RESULT).is_file() and (target / RESULT).read_text("utf-8") == card:
+            return target
+        with new_folder(target, overwrite=True) as folder:
+            text = yaml.safe_dump(dict(cell.spec.config), sort_keys=False)
+            (folder / "config.yaml").write_text(text, "utf-8")
+            lines = "".join(record.to_json() + "\n" for record in cell.records)
+            (folder / "splits.jsonl").write_text(lines, "utf-8")
+            (folder / RESULT).write_text(card, "utf-8")
+        return target
+
+    def write_results(self, cells: Sequence[FinishedCell]) -> Path:
+        """Write one line per cell."""
+        target = self.folder / RESULTS
+        lines = (json.dumps(cell.to_dict(), ensure_ascii=False) + "\n" for cell in cells)
+        with atomic_write(target) as file:
+            file.write("".join(lines).encode("utf-8"))
+        return target

@@ -1,0 +1,98 @@
+"""`djgnn explain`: which branches and which neighbours made a prediction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from djgnn.errors import InputError
+from djgnn.model.explain import BranchPart, Explanation, Neighbour
+
+
+def run_explain(run: Path, node: str, device: str, quiet: bool) -> dict[str, Any]:
+    """Explain one node, print it for people unless `quiet`, and return it as plain values.
+
+    Raises:
+        InputError: If the run cannot be read or has no such node.
+    """
+    from djgnn.training.inputs import choose_device
+    from djgnn.training.stored import load_model
+
+    stored = load_model(run, choose_device(device))
+    try:
+        number = stored.graph.index_of(node)
+    except InputError as error:
+        raise InputError(f"{run}: {error}") from error
+    found = stored.explain(number)
+    shares = stored.probabilities[number].tolist()
+    chances = dict(zip(stored.graph.classes(), shares, strict=True))
+    if not quiet:
+        _print(found, chances)
+    return {**found.to_dict(), "probabilities": chances}
+
+
+def _print(found: Explanation, chances: dict[str, float]) -> None:
+    console = Console(highlight=False)
+    ranked = sorted(chances, key=chances.__getitem__, reverse=True)
+    first, second = ranked[0], ranked[min(1, len(ranked) - 1)]
+    label = "unknown" if found.label is None else found.label
+    console.print(
+        f"[bold]{escape(found.name)}[/bold]: predicted [bold]{escape(first)}[/bold] "
+        f"({chances[first]:.1%}), then {escape(second)} ({chances[second]:.1%}); "
+        f"label: {escape(label)}"
+    )
+    table = Table(
+        title=f"What each branch adds to the logits (lead: {escape(first)} - {escape(second)})"
+    )
+    for column in ("branch", "alpha", first, second, "lead"):
+        table.add_column(escape(column), justify="left" if column == "branch" else "right")
+    for part in found.branches:
+        table.add_row(part.branch, f"{part.alpha:.3f}", *_added(part.contributions, first, second))
+    table.add_row("bias", "", *_added(found.bias, first, second))
+    table.add_row("[bold]logit[/bold]", "", *_added(found.logits, first, second), end_section=True)
+    console.print(table)
+    console.print(_neighbours(found))
+    console.print(
+        "[dim]twin: the same row of A, so the same place whatever was learned. tie of k: k nodes "
+        "are at this distance and the one with the lowest number comes first.[/dim]"
+    )
+
+
+def _added(values: dict[str, float], first: str, second: str) -> tuple[str, ...]:
+    numbers = (values[first], values[second], values[first] - values[second])
+    return tuple(f"{value:+.3f}" for value in numbers)
+
+
+def _neighbours(found: Explanation) -> Table:
+    table = Table(title="Who stands behind each branch")
+    for column in ("branch", "node", "label", "part", "weight", "rank", "distance", "note"):
+        right = column in ("weight", "rank", "distance")
+        table.add_column(column, justify="right" if right else "left", no_wrap=column != "node")
+    for part in found.branches:
+        for k, near in enumerate(part.neighbours):
+            last = k + 1 == len(part.neighbours) and not part.neighbours_left_out
+            table.add_row(*_row(part, near, found.node, k == 0), end_section=last)
+        if part.neighbours_left_out:
+            more = f"and {part.neighbours_left_out} of less weight"
+            table.add_row("", f"[dim]{more}[/dim]", end_section=True)
+    return table
+
+
+def _row(part: BranchPart, near: Neighbour, node: int, first: bool) -> tuple[str, ...]:
+    notes = ["itself"] if near.node == node else []
+    notes += ["twin"] if near.twin else []
+    notes += [f"tie of {near.ties + 1}"] if near.ties else []
+    return (
+        part.branch if first else "",
+        escape(near.name),
+        "" if near.label is None else escape(near.label),
+        near.part,
+        f"{near.weight:.4f}",
+        str(near.rank or "") if near.rank is not None else "",
+        "" if near.distance is None else f"{near.distance:.4g}",
+        ", ".join(notes),
+    )

@@ -1,0 +1,130 @@
+"""`djgnn bench tune`: searches on validation scores, one study per model and data set."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from djgnn.bench.plan import gather_facts
+from djgnn.bench.search import Search, make_search, need_optuna
+from djgnn.bench.store import Store
+from djgnn.bench.tables import chosen_splits, search_folder
+from djgnn.bench.tune import export_specs, run_workers, work, write_search
+from djgnn.cli.tables import RunOptions, parse_models, parse_names, wanted_splits
+from djgnn.errors import InputError
+from djgnn.graph.files import atomic_write
+
+DATABASE = "studies.db"
+
+
+@dataclass(frozen=True)
+class TuneOptions:
+    """What the command line asks for."""
+
+    model: str
+    dataset: str
+    trials: int
+    out: Path
+    storage: str = ""
+    sampler: str = "tpe"
+    pruner: str = "median"
+    splits: str = ""
+    epochs: int | None = None
+    preset: str = "default"
+    seed: int = 0
+    device: str = "auto"
+    workers: int | None = None
+    data: Path | None = None
+    imports: Sequence[Path] | None = None
+    export: Path | None = None
+    quiet: bool = False
+
+
+def run_tune(options: TuneOptions) -> dict[str, Any]:
+    """Run every search that is asked for and return what `--json` prints.
+
+    Raises:
+        InputError: For a wrong option, an unknown model or data set, or a missing package.
+    """
+    if options.trials < 1:
+        raise InputError(f"--trials: must be at least 1 (got {options.trials})")
+    need_optuna()
+    searches = _searches(options)
+    store = Store(options.out)
+    console = Console(stderr=True, highlight=False, quiet=options.quiet, soft_wrap=True)
+    if options.imports:
+        console.print(f"{store.take_in(options.imports)} splits taken in")
+    if options.export is not None:
+        return _export(searches, options, store, console)
+    cards = [_run(search, options, console) for search in searches]
+    if not options.quiet:
+        out = Console(highlight=False, soft_wrap=True)
+        for card in cards:
+            out.print(
+                f"{card['model']} on {escape(card['dataset'])}: validation "
+                f"{card['validation_mean']:.2f}, trial {card['best_trial']} of {card['trials']} "
+                f"({card['pruned']} pruned, {card['fail']} failed); {escape(card['folder'])}"
+            )
+    return {"searches": cards}
+
+
+def _searches(options: TuneOptions) -> list[Search]:
+    facts, refused = gather_facts(parse_names(options.dataset), options.data)
+    if refused:
+        raise InputError(next(iter(refused.values())))
+    return [
+        make_search(
+            label,
+            dataset,
+            chosen_splits(wanted_splits(options.splits), fact),
+            epochs=options.epochs,
+            preset=options.preset,
+            sampler=options.sampler,
+            pruner=options.pruner,
+            seed=options.seed,
+            data_sha256=fact.sha256,
+        )
+        for dataset, fact in facts.items()
+        for label in parse_models(options.model)
+    ]
+
+
+def _run(search: Search, options: TuneOptions, console: Console) -> dict[str, Any]:
+    url = options.storage or f"sqlite:///{(options.out / DATABASE).expanduser().absolute()}"
+    workers = RunOptions(options.out, device=options.device, workers=options.workers).processes()
+    shared = (search, url, options.trials, options.out)
+    console.print(f"{search.label} on {search.dataset}: {options.trials} trials, {search.sampler}")
+
+    def follow(trial: Any) -> None:
+        shown = f"{trial.value:.2f}" if trial.state.name == "COMPLETE" else ""
+        console.print(f"  trial {trial.number}: {trial.state.name.lower()} {shown}")
+
+    if workers == 0:
+        work(*shared, options.device, options.data, follow)
+    else:
+        run_workers(*shared, workers, options.device, options.data)
+    folder = search_folder(options.out, search.label, search.dataset)
+    return {**write_search(search, url, options.trials, folder), "folder": str(folder)}
+
+
+def _export(
+    searches: Sequence[Search], options: TuneOptions, store: Store, console: Console
+) -> dict[str, Any]:
+    if options.sampler != "random":
+        raise InputError(
+            "--export: only a random search can be run elsewhere, for its trials do not depend on "
+            f"each other; add --sampler random (got '{options.sampler}')"
+        )
+    specs = [s for search in searches for s in export_specs(search, options.trials, store)]
+    assert options.export is not None
+    with atomic_write(options.export) as file:
+        file.write("".join(json.dumps(s.to_dict()) + "\n" for s in specs).encode("utf-8"))
+    splits = sum(len(spec.splits) for spec in specs)
+    console.print(f"{len(specs)} cells, {splits} splits written to {escape(str(options.export))}")
+    return {"exported_cells": len(specs), "exported_splits": splits}

@@ -1,0 +1,1 @@
+"""The report: a run, or several, as one self-contained page or as figures for paper."""

@@ -1,0 +1,135 @@
+"""Everything a page or a figure shows of one run, gathered from its folder once."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from djgnn.errors import InputError
+from djgnn.graph import Graph
+from djgnn.model.explain import contributions
+from djgnn.training import calibration
+from djgnn.training.config import RunConfig
+from djgnn.training.folder import read_predictions
+from djgnn.training.recorder import Recording
+from djgnn.training.stored import load_model
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from djgnn.graph import Split
+
+
+@dataclass(frozen=True, eq=False)
+class RunData:
+    """One run: what its files say, and what its model does on its graph.
+
+    Attributes:
+        folder: Where it was read.
+        card: ``result.json``.
+        config: ``config.yaml``.
+        history: Columns of ``history.csv``.
+        predictions: Columns of ``predictions.csv``, as text.
+        graph: The graph it was trained on.
+        recording: Snapshots of its training; ``None`` if it was not recorded.
+        probabilities: ``[n, classes]``, calibrated.
+        u: ``[n, p]``, positions.
+        ranks: ``[n, R]``, the nodes at each rank.
+        weight: ``[n, R]``, their coefficients exp(-s d).
+        branches: Ranks that each jump keeps.
+        alpha: Mixing weight of every branch, by name.
+        contributions: ``[n, branches, classes]``; with `bias` they add up to the logits.
+        bias: ``[n, classes]``.
+        scale: The factor of the distances.
+    """
+
+    folder: Path
+    card: dict[str, Any]
+    config: RunConfig
+    history: dict[str, NDArray[np.float64]]
+    predictions: dict[str, list[str]]
+    graph: Graph
+    recording: Recording | None
+    probabilities: NDArray[np.float32]
+    u: NDArray[np.float32]
+    ranks: NDArray[np.int64]
+    weight: NDArray[np.float32]
+    branches: tuple[tuple[int, ...], ...]
+    alpha: dict[str, float]
+    contributions: NDArray[np.float32]
+    bias: NDArray[np.float32]
+    scale: float
+
+    @property
+    def split(self) -> Split:
+        """The split it was trained on."""
+        return self.graph.split(int(self.card["result"]["split"]))
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """Class of every node, -1 where it is not known."""
+        y = self.graph.y
+        return np.full(self.graph.num_nodes, -1) if y is None else y
+
+    @property
+    def predicted(self) -> NDArray[np.int64]:
+        """Predicted class of every node, as ``predictions.csv`` has it."""
+        code = {name: c for c, name in enumerate(self.graph.classes())}
+        return np.array([code[name] for name in self.predictions["prediction"]], dtype=np.int64)
+
+
+def load_run(folder: str | Path) -> RunData:
+    """Read a run folder and run its model once.
+
+    Raises:
+        InputError: If a file is missing or damaged, or the files do not fit together.
+    """
+    path = Path(folder).expanduser()
+    stored = load_model(path)
+    module = stored.module
+    with torch.no_grad():
+        output = module.run(*stored.inputs)
+        added, bias = contributions(module.mixture, output.embeddings)
+        scale = float(torch.as_tensor(module.scale(stored.inputs[1])))
+    return RunData(
+        folder=path,
+        card=stored.card,
+        config=stored.config,
+        history=read_history(path / "history.csv"),
+        predictions=_columns(read_predictions(path)),
+        graph=stored.graph,
+        recording=Recording.read(path),
+        probabilities=calibration.probabilities(output.logits.numpy(), stored.temperature),
+        u=output.pump.u.numpy(),
+        ranks=output.table.index.numpy(),
+        weight=output.table.weight.numpy(),
+        branches=module.branches,
+        alpha=dict(zip(module.branch_names, output.alpha.tolist(), strict=True)),
+        contributions=added.detach().numpy(),
+        bias=bias.detach().numpy(),
+        scale=scale,
+    )
+
+
+def read_history(path: Path) -> dict[str, NDArray[np.float64]]:
+    """Columns of a ``history.csv``.
+
+    Raises:
+        InputError: If it is missing or not a table of numbers.
+    """
+    try:
+        columns = _columns(path.read_text("utf-8"))
+        return {key: np.array(values, dtype=np.float64) for key, values in columns.items()}
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({error}); run `djgnn fit` again") from error
+
+
+def _columns(text: str) -> dict[str, list[str]]:
+    header, *rows = csv.reader(io.StringIO(text, newline=""))
+    return {key: [row[j] for row in rows] for j, key in enumerate(header)}

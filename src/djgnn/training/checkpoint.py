@@ -1,0 +1,169 @@
+"""Checkpoints: everything a run knows between two epochs, in one file that is whole or absent."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from djgnn.errors import InputError
+from djgnn.graph.files import atomic_write
+from djgnn.training.progress import EpochRecord, Progress
+from djgnn.training.tensors import write_tensors
+
+FORMAT = "djgnn-checkpoint-1"
+
+
+def fingerprint(*parts: Any) -> str:
+    """A hash of what must be the same for a run to be continued.
+
+    Example:
+        >>> fingerprint("cora", {"lr": 0.1}) == fingerprint("cora", {"lr": 0.2})
+        False
+    """
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Checkpoint:
+    """One file that follows a run.
+
+    Args:
+        path: The file; its folder is made when first needed.
+        key: What the run is, see :func:`fingerprint`; a file of another run is refused.
+        every: Seconds between two writings; 0 writes after every epoch.
+    """
+
+    def __init__(self, path: str | Path, key: str, every: float = 10.0) -> None:
+        self.path, self.key, self.every = Path(path), key, every
+        self._last = time.monotonic()
+
+    def stage(self, name: str) -> Checkpoint:
+        """The checkpoint of one part of a run, beside the others."""
+        return Checkpoint(
+            self.path.with_name(f"{name}.safetensors"), f"{self.key}/{name}", self.every
+        )
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to write again."""
+        return time.monotonic() - self._last >= self.every
+
+    def save(
+        self,
+        progress: Progress,
+        module: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        generator: torch.Generator | None,
+    ) -> None:
+        """Write the file anew; an older one stays until the new one is complete on disk."""
+        records = [dataclasses.astuple(record) for record in progress.history]
+        tensors = {
+            **{f"module.{k}": v for k, v in module.state_dict().items()},
+            **{f"kept.{k}": v for k, v in progress.kept.items()},
+            **{f"adam.{i}.{k}": v for i, k, v in _moments(optimizer)},
+            "kept_logits": progress.kept_logits,
+            "history": torch.tensor(records, dtype=torch.float64).view(len(records), -1),
+            "decisions": torch.from_numpy(np.stack(progress.decisions)),
+        }
+        if generator is not None:
+            tensors["generator"] = generator.get_state()
+        about = {
+            "key": self.key,
+            "kept_epoch": progress.kept_epoch,
+            "seconds": progress.seconds,
+            "ended": progress.ended,
+        }
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(self.path) as file:
+            write_tensors(file, tensors, {"format": FORMAT, "about": json.dumps(about)})
+        self._last = time.monotonic()
+
+    def restore(
+        self,
+        module: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        generator: torch.Generator | None,
+    ) -> Progress:
+        """Put a run back to where it was; a fresh start if there is no file.
+
+        Raises:
+            InputError: If the file is damaged or belongs to another run.
+        """
+        if not self.path.exists():
+            return Progress()
+        about, tensors = self._read()
+        try:
+            progress = _progress(about, tensors)
+            device = next(module.parameters()).device
+            progress.kept_logits = progress.kept_logits.to(device)
+            progress.kept = {k: v.to(device) for k, v in progress.kept.items()}
+            _restore_adam(optimizer, tensors)
+            module.load_state_dict(_part(tensors, "module."))
+            if generator is not None:
+                generator.set_state(tensors["generator"])
+        except (KeyError, ValueError, TypeError, RuntimeError) as error:
+            raise InputError(f"{self.path}: damaged ({error}); {_REMEDY}") from error
+        return progress
+
+    def _read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                metadata = file.metadata() or {}
+                about = json.loads(metadata.get("about", "{}"))
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        except (OSError, SafetensorError, ValueError) as error:
+            raise InputError(f"{self.path}: damaged ({error}); {_REMEDY}") from error
+        if metadata.get("format") != FORMAT or not isinstance(about, dict):
+            raise InputError(f"{self.path}: not a checkpoint of this version; {_REMEDY}")
+        if about.get("key") != self.key:
+            raise InputError(
+                f"{self.path}: belongs to a run with other data, options or seed; repeat the "
+                "command that started it, or delete the checkpoint and start anew"
+            )
+        return about, tensors
+
+
+_REMEDY = "delete it and start anew without --resume"
+
+
+def _moments(optimizer: torch.optim.Optimizer) -> list[tuple[int, str, Tensor]]:
+    state = optimizer.state_dict()["state"]
+    return [(i, key, value) for i, entry in state.items() for key, value in entry.items()]
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+
+def _progress(about: dict[str, Any], tensors: dict[str, Tensor]) -> Progress:
+    history = [EpochRecord(int(row[0]), *row[1:]) for row in tensors["history"].tolist()]
+    kept_epoch = int(about["kept_epoch"])
+    return Progress(
+        history=history,
+        decisions=list(tensors["decisions"].numpy()),
+        best=history[kept_epoch].merit if kept_epoch >= 0 else (-math.inf, -math.inf),
+        kept=_part(tensors, "kept."),
+        kept_logits=tensors["kept_logits"],
+        kept_epoch=kept_epoch,
+        seconds=float(about["seconds"]),
+        ended=bool(about["ended"]),
+    )
+
+
+def _restore_adam(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in _part(tensors, "adam.").items():
+        number, _, name = key.partition(".")
+        state.setdefault(int(number), {})[name] = value
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})

@@ -1,0 +1,102 @@
+"""What a fit will cost here: a few epochs are run and timed, the rest is arithmetic."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from djgnn.graph import Graph
+from djgnn.graph.checks import check_trainable
+from djgnn.training.config import RunConfig
+from djgnn.training.inputs import build_djgnn, initialize, seeded
+from djgnn.training.loop import Targets, fit
+from djgnn.training.provenance import PeakMemory
+
+LEAST_EPOCHS, MOST_EPOCHS = 3, 12
+PROBE_SECONDS = 1.5
+# Over hundreds of epochs the C library keeps some freed memory in fragments.
+FRAGMENTS = 1.15
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Time and memory of a fit.
+
+    `seconds` is for all epochs of the configuration; early stopping ends most runs before.
+    `least_seconds` is for a run that stops as early as its patience allows.
+    """
+
+    epochs: int
+    trainings: int
+    seconds_per_epoch: float
+    seconds: float
+    least_seconds: float
+    memory_mib: float
+    device: str
+    threads: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+
+def estimate(
+    graph: Graph, config: RunConfig, split: int = 0, device: torch.device | str = "cpu"
+) -> Estimate:
+    """Run a few epochs of every training that a fit consists of, and extrapolate.
+
+    Args:
+        graph: With labels and a split.
+        config: What would be fitted.
+        split: Which split.
+        device: Where.
+
+    Raises:
+        InputError: If the split has nothing to learn from or to select on.
+    """
+    parts = graph.split(split)
+    check_trainable(graph.y, parts.train, parts.val, graph.num_classes)
+    memory = PeakMemory(torch.device(device).type)
+    begun = time.perf_counter()
+    module, inputs = build_djgnn(config, graph, device)
+    targets = Targets.of(graph, parts, device)
+    built = time.perf_counter() - begun
+    training = config.training
+    gated = training.structure_gate and module.structure is not None
+    modules: list[nn.Module] = [module, *([module.without_structure()] if gated else [])]
+    epoch = sum(_seconds(m, inputs, targets, config) for m in modules)
+    soonest = training.epochs
+    if training.patience is not None:
+        soonest = min(soonest, training.patience + 1)
+    return Estimate(
+        epochs=training.epochs,
+        trainings=len(modules),
+        seconds_per_epoch=epoch / len(modules),
+        seconds=built + training.epochs * epoch,
+        least_seconds=built + soonest * epoch,
+        memory_mib=FRAGMENTS * memory.mib(),
+        device=torch.device(device).type,
+        threads=torch.get_num_threads(),
+    )
+
+
+def _seconds(
+    module: nn.Module, inputs: tuple[Any, Any], targets: Targets, config: RunConfig
+) -> float:
+    """Seconds of an epoch, the median of a few after the first."""
+    initialize(module, 0)
+    device = next(module.parameters()).device
+    marks = [time.perf_counter()]
+
+    def enough() -> bool:
+        marks.append(time.perf_counter())
+        return len(marks) > LEAST_EPOCHS + 1 and marks[-1] - marks[0] > PROBE_SECONDS
+
+    short = replace(config.training, epochs=MOST_EPOCHS, patience=None)
+    fit(module, inputs, targets, short, seeded(0, device), stop=enough)
+    return float(np.median(np.diff(marks)[1:]))

@@ -1,0 +1,166 @@
+"""A trained model with everything it needs to speak again, in memory or in a folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from djgnn.errors import InputError
+from djgnn.graph import Arrivals, Graph, arrivals, check_related, read_npz
+from djgnn.model import DJGNN
+from djgnn.model.arrivals import Memory
+from djgnn.model.explain import Explanation, explain
+from djgnn.training import calibration
+from djgnn.training.config import RunConfig
+from djgnn.training.folder import CONFIG, GRAPH, WEIGHTS, read_card
+from djgnn.training.inputs import build_djgnn, dense_or_sparse, num_features
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class StoredModel:
+    """A trained DJ-GNN, the graph it learned from, and the temperature of its logits."""
+
+    module: DJGNN
+    inputs: tuple[Any, Any]
+    graph: Graph
+    config: RunConfig
+    card: dict[str, Any]
+
+    @property
+    def temperature(self) -> float:
+        """What logits are divided by before they are called probabilities."""
+        return float(self.card["calibration"]["temperature"])
+
+    @cached_property
+    def memory(self) -> Memory:
+        """The model as new nodes meet it."""
+        return Memory(self.module, *self.inputs)
+
+    @cached_property
+    def logits(self) -> NDArray[np.float32]:
+        """Of the known nodes, ``[n, classes]``."""
+        with torch.no_grad():
+            found: Tensor = self.module.decode(self.memory.encoding, self.memory.operators)
+        return found.cpu().numpy()
+
+    @cached_property
+    def probabilities(self) -> NDArray[np.float32]:
+        """Calibrated, of the known nodes, ``[n, classes]``."""
+        return calibration.probabilities(self.logits, self.temperature)
+
+    @property
+    def train_mask(self) -> NDArray[np.bool_]:
+        """The nodes it was trained on."""
+        return self.graph.split(int(self.card["result"]["split"])).train
+
+    def places(self, later: Graph) -> NDArray[np.int64]:
+        """The number of every node of a later graph in the known one, -1 where it is new."""
+        check_related(later, self.graph)
+        return arrivals(later, self.graph)[1]
+
+    def predict(self, later: Graph) -> NDArray[np.float32]:
+        """Calibrated probabilities of all nodes of a later graph, known and new.
+
+        Known nodes keep theirs; new ones are placed, ranked and classified without retraining.
+
+        Shapes:
+            result ``[nodes of later, classes]``.
+
+        Raises:
+            InputError: If the features are not those of the known graph, or the model cannot
+                place new nodes.
+        """
+        new, place = arrivals(later, self.graph)
+        shares = np.empty((later.num_nodes, self.graph.num_classes), dtype=np.float32)
+        known = place >= 0
+        shares[known] = self.probabilities[place[known]]
+        if new.num_nodes:
+            shares[new.node] = calibration.probabilities(self.arrive(new), self.temperature)
+        return shares
+
+    def arrive(self, new: Arrivals) -> NDArray[np.float32]:
+        """Logits of new nodes, ``[m, classes]``."""
+        device = self.module.pump.weight.device
+        x = new.x
+        if x is None:
+            # Without features a known node has a column of its own; a new one has none.
+            x = np.zeros((new.num_nodes, num_features(self.graph)), dtype=np.float32)
+        try:
+            found: Tensor = self.memory.logits(new, dense_or_sparse(x, device))
+        except ValueError as error:
+            raise InputError(f"{self.graph.name}: {error}") from error
+        return found.cpu().numpy()
+
+    def explain(self, node: int) -> Explanation:
+        """Why a known node got its class, see :func:`djgnn.model.explain.explain`."""
+        return explain(self.module, self.inputs, self.graph, node)
+
+
+def load_model(folder: str | Path, device: torch.device | str = "cpu") -> StoredModel:
+    """Read a run folder back. Nothing in it is ever executed.
+
+    Raises:
+        InputError: If a part is missing, damaged, or does not fit the others.
+    """
+    place = Path(folder).expanduser()
+    card = read_card(place)
+    graph = read_npz(place / GRAPH)
+    if graph.content_hash != card["data"]["sha256"]:
+        raise InputError(
+            f"{place / GRAPH}: is not the graph of this run; restore the file or fit again "
+            f"(got {graph!r})"
+        )
+    scale = card["calibration"]["temperature"]
+    if not isinstance(scale, float) or not 0 < scale < float("inf"):
+        raise InputError(f"{place}: its temperature must be a positive number (got {scale!r})")
+    config = RunConfig.read_yaml(place / CONFIG)
+    with torch.device("meta"):
+        shape = _blank(config, graph)
+    state = _weights(place / WEIGHTS, shape)
+    module, inputs = build_djgnn(config, graph, device)
+    module.load_state_dict(state)
+    module.eval()
+    if config.training.decoupled:
+        module.freeze_pump(inputs[1])
+    return StoredModel(module, inputs, graph, config, card)
+
+
+def _blank(config: RunConfig, graph: Graph) -> DJGNN:
+    """A model of shapes only: nothing is allocated for a configuration that does not fit."""
+    c = config.model
+    sizes = (num_features(graph), c.hidden_channels, graph.num_classes, graph.num_nodes)
+    try:
+        return DJGNN(*sizes, c.num_jumps, config=c)
+    except (ValueError, RuntimeError) as error:
+        raise InputError(f"{graph.name}: {error}") from error
+
+
+def _weights(path: Path, shape: DJGNN) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        state: dict[str, Tensor] = load_file(path)
+    except (OSError, SafetensorError, ValueError) as error:
+        raise InputError(f"{path}: damaged or missing ({error}); fit again") from error
+    wanted = {key: tuple(value.shape) for key, value in shape.state_dict().items()}
+    found = {key: tuple(value.shape) for key, value in state.items()}
+    for key in sorted(wanted.keys() | found.keys()):
+        if wanted.get(key) != found.get(key):
+            raise InputError(
+                f"{path}: not the weights of this configuration and graph: {key} should be "
+                f"{wanted.get(key, 'absent')}; restore the file or fit again "
+                f"(got {found.get(key, 'none')})"
+            )
+    if not all(bool(torch.isfinite(value).all()) for value in state.values()):
+        raise InputError(f"{path}: holds weights that are no numbers; fit again")
+    return state

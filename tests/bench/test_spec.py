@@ -1,0 +1,97 @@
+"""What identifies a result: everything that can change it, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from djgnn.bench import code_version as code
+from djgnn.bench.record import SplitRecord, read_records
+from djgnn.bench.runner import Runner, describe
+from djgnn.bench.spec import CellSpec, make_spec
+from djgnn.errors import InputError
+
+SPEC = make_spec("gcn", "own", (0, 1), epochs=2)
+
+
+def test_a_key_changes_with_all_that_changes_a_number() -> None:
+    key = SPEC.key(0, "data", "code")
+    others = [
+        SPEC.key(1, "data", "code"),
+        SPEC.key(0, "other", "code"),
+        SPEC.key(0, "data", "other"),
+        replace(SPEC, seed=1).key(0, "data", "code"),
+        replace(SPEC, evaluate=False).key(0, "data", "code"),
+        replace(SPEC, dataset="other").key(0, "data", "code"),
+        make_spec("gcn", "own", (0,), epochs=3).key(0, "data", "code"),
+        make_spec("mlp", "own", (0,), epochs=2).key(0, "data", "code"),
+    ]
+    assert len({key, *others}) == len(others) + 1
+
+
+def test_a_key_does_not_change_with_what_is_only_said() -> None:
+    config = {**SPEC.config, "source": "somewhere else"}
+    assert replace(SPEC, config=config).key(0, "d", "c") == SPEC.key(0, "d", "c")
+    assert replace(SPEC, splits=(0,)).key(0, "d", "c") == SPEC.key(0, "d", "c")
+    named = make_spec("djgnn:author", "texas", (0,))
+    chosen = make_spec("djgnn", "texas", (0,), preset="author")
+    assert named.key(0, "d", "c") == chosen.key(0, "d", "c")
+
+
+def test_a_spec_travels_as_json() -> None:
+    assert CellSpec.from_dict(json.loads(json.dumps(SPEC.to_dict()))) == SPEC
+    with pytest.raises(InputError, match="must have label, dataset, config and splits"):
+        CellSpec.from_dict({"label": "gcn"})
+    with pytest.raises(InputError, match="not a configuration of this model"):
+        CellSpec.from_dict({**SPEC.to_dict(), "label": "mlp"})
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [("nothing", "must be one of djgnn"), ("gcn:author", "only the DJ-GNN has presets")],
+)
+def test_unknown_rows_are_refused(label: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make_spec(label, "own", (0,))
+
+
+def test_code_counts_by_meaning(tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text('"""Doc."""\n\ndef f(x):\n    """Doc."""\n    return x + 1\n')
+    meaning = code._meaning.__wrapped__
+    before = meaning(file)
+    file.write_text('"""Other words."""\n# why\ndef f(x):\n    return x  +  1\n')
+    assert meaning(file) == before
+    file.write_text("def f(x):\n    return x + 2\n")
+    assert meaning(file) != before
+
+
+def test_code_is_what_the_model_can_import() -> None:
+    found = code._closure(["djgnn.bench.cell", "djgnn.baselines.gcn"])
+    assert {"djgnn.training.loop", "djgnn.baselines.gcn", "djgnn.bench.cell"} <= found
+    assert not found & {"djgnn.baselines.mlp", "djgnn.graph.tables", "djgnn.bench.store"}
+
+
+def test_records_travel_and_half_a_line_is_forgiven(folder: Path, tmp_path: Path) -> None:
+    runner = Runner("cpu", folder)
+    records = [runner.run(SPEC, split) for split in (0, 1)]
+    assert [r.status for r in records] == ["done", "done"], records[0].reason
+    lines = [r.to_json() for r in records]
+    assert [SplitRecord.from_json(line) for line in lines] == records
+    file = tmp_path / "r.jsonl"
+    file.write_text(f"{lines[0]}\n{lines[1][:100]}")
+    assert list(read_records(file)) == records[:1]
+    file.write_text(f"{lines[0][:100]}\n{lines[1]}\n")
+    with pytest.raises(InputError, match="line 1 is no record"):
+        list(read_records(file))
+
+
+def test_failures_are_told_apart() -> None:
+    assert describe(MemoryError())[0] == "out of memory"
+    assert describe(RuntimeError("DefaultCPUAllocator: can't allocate memory"))[0] == (
+        "out of memory"
+    )
+    assert describe(ValueError("a\n b")) == ("failed", "ValueError: a b")

@@ -1,0 +1,267 @@
+"""The pages in a real browser. Timings are printed, and never fail a test."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PANELS = ("panel-weights", "panel-support", "panel-graph", "panel-points")
+PHONE = {"viewport": {"width": 390, "height": 844}}
+INTERACTIONS = {
+    "slider": "const s = byId('epoch'); s.value = 1; s.dispatchEvent(new Event('input'))",
+    "filter": "const s = byId('filter'); s.value = 1; s.dispatchEvent(new Event('change'))",
+    "choose a node": "choose(3)",
+    "search": "const s = byId('node-search'); s.value = '1'; s.dispatchEvent(new Event('input'))",
+    "theme": "byId('theme').click()",
+    "part": "const s = byId('part'); s.dispatchEvent(new Event('change'))",
+}
+
+
+@pytest.fixture(scope="module")
+def opened(visit: Any, run_folder: Path) -> Any:
+    return visit(run_folder / "report.html")
+
+
+@pytest.fixture(scope="module")
+def compared(visit: Any, comparison: Path) -> Any:
+    return visit(comparison)
+
+
+def check_quiet(visited: Any) -> None:
+    assert visited.complaints == []
+    local = [url for url in visited.requests if url.startswith(("file:", "data:", "blob:"))]
+    assert visited.requests == local
+    assert len([url for url in visited.requests if url.startswith("file:")]) == 1
+
+
+def check_accessible(visited: Any, *rules: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe-core")
+    if visited.page.locator("#node-search").count():
+        visited.page.fill("#node-search", "hub0")  # a few rows look like all of them
+    options = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
+    found = axe.Axe().run(visited.page, options=options).response["violations"]
+    bad = [
+        (v["id"], v["nodes"][0]["html"]) for v in found if v["impact"] in ("serious", "critical")
+    ]
+    assert bad == []
+
+
+def width(visited: Any) -> int:
+    return int(visited.page.evaluate("document.documentElement.scrollWidth"))
+
+
+def test_every_view_has_its_marks(opened: Any, run_folder: Path) -> None:
+    epochs = len((run_folder / "history.csv").read_text("utf-8").splitlines()) - 1
+    card = json.loads((run_folder / "result.json").read_text("utf-8"))
+    n, branches = card["data"]["num_nodes"], len(card["alpha"])
+    page = opened.page
+    assert opened.marks("losses") == 6 * epochs
+    assert opened.marks("scores") == 2 * epochs
+    assert opened.marks("alpha") == branches
+    assert opened.marks("alpha-epochs") == branches * epochs
+    assert page.locator("#alpha .bars path, #alpha .point path").count() == branches
+    assert page.locator("#losses .scatterlayer .trace").count() == 6
+    assert page.locator("#confusion tbody tr").count() == 4
+    assert page.locator("#class-scores tbody tr").count() == 4
+    assert opened.marks("panel-weights") == n * n
+    assert opened.marks("panel-points") == n
+    assert opened.marks("panel-graph") == n + opened.marks("panel-support")
+    assert 0 < opened.marks("panel-support") <= n
+    assert page.locator("#jump-rings path.node").count() == 5
+    assert page.locator("#hop-rings path.node").count() > 0
+    assert page.locator("#node-table tbody tr").count() == min(n, 200)
+    assert page.locator("#cosine tbody td").count() == 25
+    assert opened.marks("energies") == 10
+    assert opened.marks("alignment") > 0
+    assert page.locator("#graph-card tbody tr").count() > 15
+
+
+def test_numbers_in_the_headline_are_the_card(opened: Any, run_folder: Path) -> None:
+    result = json.loads((run_folder / "result.json").read_text("utf-8"))["result"]
+    tiles = opened.page.locator(".tile .value").all_inner_texts()
+    assert tiles[0] == f"{result['test']:.2f}%"
+    assert tiles[1] == f"{result['validation']:.2f}%"
+    assert tiles[3] == str(result["epoch"])
+
+
+def test_one_slider_moves_four_panels(opened: Any) -> None:
+    page = opened.page
+    before = [opened.pixels(name) for name in PANELS]
+    page.evaluate("byId('epoch').focus()")
+    page.keyboard.press("Home")
+    after = [opened.pixels(name) for name in PANELS]
+    assert all(a != b for a, b in zip(before, after, strict=True))
+    assert "epoch 0" in page.get_attribute("#panel-points", "aria-label")
+    assert page.locator("#player-readout").inner_text().startswith("Epoch 0,")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#player-readout").inner_text().startswith("Epoch 1,")
+
+
+def test_another_filter_moves_the_support_alone(opened: Any) -> None:
+    before = [opened.pixels(name) for name in PANELS]
+    opened.page.select_option("#filter", "4")
+    after = [opened.pixels(name) for name in PANELS]
+    assert [a == b for a, b in zip(before, after, strict=True)] == [True, False, False, True]
+
+
+def test_the_player_plays_and_pauses(opened: Any) -> None:
+    page = opened.page
+    page.click("#play")
+    assert page.locator("#play").inner_text() == "Pause"
+    page.wait_for_timeout(600)
+    page.click("#play")
+    assert page.locator("#play").inner_text() == "Play"
+    assert int(page.input_value("#epoch")) > 1
+
+
+def test_search_finds_a_node_and_shows_why(opened: Any, run_folder: Path) -> None:
+    page = opened.page
+    page.fill("#node-search", "onerror")
+    assert page.locator("#node-table tbody tr").count() == 1
+    page.click("#node-table tbody button")
+    card = page.locator("#node-card")
+    assert "<img src=x onerror=alert(1)>" in card.inner_text()
+    assert card.locator("img").count() == 0
+    page.fill("#node-search", "no such node")
+    assert page.locator("#node-count").inner_text() == "0 nodes match."
+    page.fill("#node-search", "")
+    page.select_option("#node-outcome", "wrong")
+    marked = page.locator("#node-table tbody .tag").count()
+    assert marked == page.locator("#node-table tbody tr").count()
+    page.select_option("#node-outcome", "")
+
+
+def test_least_sure_come_first(opened: Any) -> None:
+    opened.page.select_option("#node-order", "unsure")
+    cells = opened.page.locator("#node-table tbody td:nth-child(5)").all_inner_texts()
+    assert cells == sorted(cells, key=float)
+    opened.page.select_option("#node-order", "table")
+
+
+def test_a_node_is_found_by_keyboard_in_the_rings(opened: Any) -> None:
+    page = opened.page
+    page.fill("#ring-search", 'quote"')
+    assert page.locator("#ring-matches li").count() == 1
+    page.press("#ring-search", "Enter")
+    assert "quote\" and 'quote'" in page.locator("#ring-node").inner_text()
+    assert "quote\" and 'quote'" in page.locator("#node-card h3").first.inner_text()
+
+
+def test_contributions_add_up_on_the_page(opened: Any) -> None:
+    total, parts = opened.page.evaluate(
+        """() => { choose(7); const n = [...document.querySelectorAll('#node-card .bars')][1];
+        const read = (t) => Number(t.replace('\\u2212', '-').replace('+', ''));
+        const parts = [...n.querySelectorAll('.number')].map((e) => read(e.textContent));
+        const said = n.parentElement.querySelector('p').textContent.match(/together (.*)\\.$/)[1];
+        return [read(said), parts.reduce((a, b) => a + b, 0)]; }"""
+    )
+    assert total == pytest.approx(parts, abs=0.01)
+
+
+def test_names_are_text_everywhere(opened: Any) -> None:
+    page = opened.page
+    assert page.locator("#confusion thead").inner_text().count("<b>bold</b>") == 1
+    assert page.evaluate("document.querySelectorAll('main img, main b, main script').length") == 0
+    assert page.evaluate("getComputedStyle(document.querySelector('bdi')).unicodeBidi") == "isolate"
+
+
+def test_dark_mode_by_wish_and_by_button(visit: Any, run_folder: Path) -> None:
+    visited = visit(run_folder / "report.html", color_scheme="dark")
+    shade = "getComputedStyle(document.body).backgroundColor"
+    assert visited.page.evaluate(shade) == "rgb(20, 24, 29)"
+    check_accessible(visited, "color-contrast")
+    visited.page.click("#theme")
+    assert visited.page.evaluate(shade) == "rgb(255, 255, 255)"
+    check_quiet(visited)
+
+
+def test_a_phone_does_not_scroll_sideways(visit: Any, run_folder: Path, comparison: Path) -> None:
+    for file in (run_folder / "report.html", comparison):
+        visited = visit(file, **PHONE)
+        assert width(visited) == 390
+        check_quiet(visited)
+
+
+def test_nothing_serious_for_axe(opened: Any, compared: Any) -> None:
+    check_accessible(opened)
+    check_accessible(compared)
+
+
+def test_sorting_sorts_and_filters_filter(compared: Any) -> None:
+    page = compared.page
+    column = "#cells tbody td:nth-child(7)"
+    for direction in ("ascending", "descending"):
+        page.click("#cells thead th:nth-child(7) button")
+        shown = [t.split(" ")[0] for t in page.locator(column).all_inner_texts()]
+        assert shown[-1] == "none"
+        values = [float(t) for t in shown[:-1]]
+        assert values == sorted(values, reverse=direction == "descending")
+        assert page.get_attribute("#cells thead th:nth-child(7)", "aria-sort") == direction
+    assert page.locator("#cells tbody tr").count() == 11
+    page.select_option("#cell-dataset", "texas")
+    assert page.locator("#cells tbody tr").count() == 3
+    page.fill("#cell-search", "gcn")
+    assert page.locator("#cells tbody tr").count() == 1
+    page.fill("#cell-search", "")
+    page.select_option("#cell-dataset", "")
+
+
+def test_both_protocols_ranks_and_cost(compared: Any) -> None:
+    page = compared.page
+    assert page.locator("#pivot tbody tr").count() == 5
+    assert page.locator("#pivot strong").first.inner_text().startswith("75.00")
+    page.select_option("#protocol", "oracle")
+    assert page.locator("#pivot strong").first.inner_text().startswith("78.00")
+    assert "out of memory" in page.locator("#cells").inner_text()
+    assert page.get_attribute("#by-time", "data-cells") == "3"
+    assert compared.marks("by-memory") == 3
+    assert page.evaluate("document.querySelectorAll('main i').length") == 0
+
+
+def test_the_diagram_names_every_model(visit: Any, tmp_path: Path) -> None:
+    from djgnn.report.page import write_comparison_page
+
+    cells = [
+        {"model": m, "dataset": d, "splits": [{"split": 0, "test": 50.0 + i}]}
+        for i, m in enumerate(("a", "b", "c"))
+        for d in ("x", "y", "z")
+    ]
+    (tmp_path / "cells.json").write_text(json.dumps(cells), "utf-8")
+    visited = visit(write_comparison_page([tmp_path / "cells.json"], tmp_path / "c.html"))
+    names = visited.page.locator("#diagram text.model").all_text_contents()
+    assert [name.split()[0] for name in names[:2]] == ["c", "b"]
+    assert names[2] == "3.00  a"
+    check_quiet(visited)
+
+
+def test_cora_opens_quietly(visit: Any, cora_folder: Path) -> None:
+    visited = visit(cora_folder / "report.html")
+    assert "sample of 700" in visited.page.locator("#player-note").inner_text()
+    assert visited.marks("panel-points") == 700
+    assert visited.page.locator("#confusion tbody tr").count() == 7
+    visited.page.fill("#node-search", "1708")
+    assert visited.page.locator("#node-table tbody tr").first.inner_text().startswith("1708")
+    check_quiet(visited)
+
+
+def test_timings_are_reported(visit: Any, run_folder: Path, capsys: Any) -> None:
+    visited = visit(run_folder / "report.html")
+    paint = visited.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]")
+    timing = "const a = performance.now(); {}; return performance.now() - a"
+    took = {
+        name: visited.page.evaluate(f"() => {{ {timing.replace('{}', code)} }}")
+        for name, code in INTERACTIONS.items()
+    }
+    with capsys.disabled():
+        said = ", ".join(f"{name} {value:.0f} ms" for name, value in took.items())
+        print(f"\nfirst paint {paint['startTime']:.0f} ms; {said}")
+    assert paint["startTime"] > 0
+    assert all(value >= 0 for value in took.values())
+
+
+def test_the_session_was_quiet(opened: Any, compared: Any) -> None:
+    check_quiet(opened)
+    check_quiet(compared)

@@ -1,0 +1,84 @@
+"""Data frames, and the fast lookup of names against its plain version."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from djgnn.errors import InputError
+from djgnn.graph import Graph, from_frames
+from djgnn.graph.table_edges import _by_letter, look_up
+
+EDGES = pl.DataFrame({"source": ["a", "b"], "target": ["b", "c"]})
+
+
+def test_pandas_with_categories_gaps_and_an_index() -> None:
+    pd = pytest.importorskip("pandas")
+    nodes = pd.DataFrame(
+        {
+            "id": ["a", "b", "c"],
+            "color": pd.Categorical(["red", None, "blue"]),
+            "count": pd.array([1, 2, 3], dtype="Int64"),
+            "good": [True, False, True],
+            "label": ["x", np.nan, "y"],
+        },
+        index=[9, 8, 7],
+    )
+    g = Graph.from_frames(pd.DataFrame(EDGES.to_dict(as_series=False)), nodes)
+    assert g.card["features"] == ["color=blue", "color=red", "count", "good"]
+    assert g.x.tolist() == [[0, 1, 1, 1], [0, 0, 2, 0], [1, 0, 3, 1]]
+    assert (g.y.tolist(), g.class_names) == ([0, -1, 1], ("x", "y"))
+    assert g.name == "graph"
+
+
+def test_rules_and_names_are_those_of_tables() -> None:
+    nodes = pl.DataFrame({"key": ["a", "b", "c"], "z": [1, 2, 3], "w": [4, 5, 6]})
+    g = from_frames(EDGES.lazy(), nodes, node="key", exclude=["w"], symmetric=True, name="mine")
+    assert (g.x.tolist(), g.num_edges, g.name) == ([[1], [2], [3]], 4, "mine")
+    only = from_frames(EDGES, nodes, node="key", features=[])
+    assert (only.x, only.y) == (None, None)
+
+
+def test_columns_with_names_like_patterns() -> None:
+    nodes = pl.DataFrame({"id": ["a", "b", "c"], "^.*$": [1, 2, 3], "*": [1.5, 2, 3]})
+    edges = EDGES.rename({"source": "^.*$"})
+    g = from_frames(edges, nodes, source="^.*$")
+    assert g.card["features"] == ["^.*$", "*"]
+    assert g.edge_index.tolist() == [[0, 1], [1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ([1, 2], "nodes: must be a polars or pandas data frame"),
+        (pl.DataFrame(), "nodes: has no columns"),
+        (pl.DataFrame({"id": [1.5, 2.5]}), "nodes: column 'id' holds ids"),
+        (pl.DataFrame({"id": ["a", "b"], "z": [[1], [2]]}), "nodes: column 'z' holds lists"),
+        (
+            pl.DataFrame({"id": ["a", "b"], "z": [b"1", b"2"]}),
+            "nodes: column 'z' holds lists or bytes",
+        ),
+        (pl.DataFrame({"id": ["a", "b", "a"]}), "nodes: row 3, column 'id'"),
+        (pl.DataFrame({"id": ["a", "b"]}), "edges: row 2, column 'target': no such node"),
+        (
+            pl.DataFrame({"id": ["a", "b", "c"], "z": [1.0, None, 2.0]}),
+            "row 2, column 'z': is empty",
+        ),
+    ],
+)
+def test_bad_frames_name_the_frame_and_the_place(nodes: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        from_frames(EDGES, nodes)
+
+
+@pytest.mark.parametrize("count", [1, 2, 300, 70_000])
+def test_looking_up_by_hash_is_looking_up_by_letter(count: int) -> None:
+    rng = np.random.default_rng(count)
+    ids = pl.Series([f"{'0' * (i % 3)}{i}" for i in range(count)])
+    wanted = rng.integers(0, count, (2, 5000))
+    texts = pl.DataFrame({"a": ids.gather(wanted[0]), "b": ids.gather(wanted[1])})
+    assert (look_up(texts, ids) == wanted).all()
+    strangers = pl.DataFrame({"a": ["x", None, "", " 1", ids[0]]})
+    assert look_up(strangers, ids).tolist() == [[-1, -1, -1, -1, 0]]
+    assert _by_letter(strangers, ids)["a"].to_list() == [-1, -1, -1, -1, 0]

@@ -1,0 +1,96 @@
+"""Explanations: contributions sum to the logits, weights are those of the filters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from djgnn.filters import dense_normalize
+from djgnn.graph import Graph, heterophilic_sbm, random_splits
+from djgnn.model import DJGNN, graph_operators
+from djgnn.model.explain import contributions, explain
+from djgnn.training.config import resolve
+from djgnn.training.inputs import build_djgnn, initialize
+
+SETS = ("texas", "cora", "chameleon", "citeseer", "actor")
+
+
+def built(graph: Graph, **options: object) -> tuple[DJGNN, tuple]:
+    module, inputs = build_djgnn(resolve("default", None, hidden_channels=8, **options), graph)
+    initialize(module, 1)
+    with torch.no_grad():
+        module.mixture.alpha_logits.copy_(torch.linspace(-1, 1, len(module.branch_names)))
+    return module.eval(), inputs
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_contributions_and_bias_are_the_logits(layers: int) -> None:
+    graph = heterophilic_sbm(120)
+    module, inputs = built(graph, classifier_layers=layers)
+    output = module.run(*inputs)
+    added, bias = contributions(module.mixture, output.embeddings)
+    assert added.shape == (graph.num_nodes, len(module.branch_names), graph.num_classes)
+    torch.testing.assert_close(added.sum(dim=1) + bias, output.logits, atol=1e-5, rtol=1e-5)
+    if layers == 1:
+        quiet = [torch.zeros_like(part) for part in output.embeddings]
+        torch.testing.assert_close(
+            contributions(module.mixture, quiet)[0].abs().sum(), torch.zeros(())
+        )
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_they_are_on_real_graphs_too(name: str, data_dir) -> None:
+    graph = Graph.load(name, data=data_dir)
+    module, inputs = built(graph)
+    output = module.run(*inputs)
+    added, bias = contributions(module.mixture, output.embeddings)
+    gap = (added.sum(dim=1) + bias - output.logits).abs().max()
+    assert float(gap.detach()) < 1e-5
+
+
+def test_neighbours_are_the_rows_of_the_filters() -> None:
+    graph = random_splits(heterophilic_sbm(60))
+    module, inputs = built(graph, support="cumulative", num_jumps=3)
+    output = module.run(*inputs)
+    dense = dense_normalize(output.table.to_dense().detach())
+    for node in (0, 17, 59):
+        found = explain(module, inputs, graph, node)
+        assert found.name == graph.names()[node]
+        total = {
+            c: found.bias[c] + sum(b.contributions[c] for b in found.branches) for c in found.bias
+        }
+        assert total == pytest.approx(found.logits, abs=1e-5)
+        assert found.prediction == max(found.logits, key=found.logits.__getitem__)
+        for k in range(len(module.branches)):
+            row = dense[k, node]
+            listed = {n.node: n.weight for n in found.branches[k].neighbours}
+            assert listed == pytest.approx({int(j): float(row[j]) for j in row.nonzero()}, abs=1e-6)
+        homophilic = next(b for b in found.branches if b.branch == "homophilic")
+        assert sum(n.weight for n in homophilic.neighbours) == pytest.approx(
+            float(inputs[1].homophilic.to_dense()[node].sum()), abs=1e-5
+        )
+        assert found.to_dict()["branches"][0]["by_twins"] in (True, False)
+
+
+def test_twins_are_named_as_such() -> None:
+    """Nodes 0, 1 and 2 have the same row; 0 and 1 decide each other's first jump."""
+    edges = np.array([[0, 1, 2, 3, 4, 5], [3, 3, 3, 4, 5, 0]])
+    graph = Graph(edges, num_nodes=6, x=np.eye(6, dtype=np.float32), y=np.array([0, 0, 1, 1, 0, 1]))
+    module = DJGNN(6, 4, 2, num_nodes=6, num_jumps=2)
+    inputs = (torch.eye(6), graph_operators(graph.adjacency))
+    found = explain(module, inputs, graph, 2)
+    first = found.branches[1].neighbours[1]
+    assert (first.node, first.rank, first.distance, first.twin, first.ties) == (0, 1, 0.0, True, 2)
+    assert found.branches[1].by_twins
+    assert not found.branches[0].by_twins
+    assert first.label == "0"
+    assert first.part == ""
+
+
+def test_a_node_that_is_not_there() -> None:
+    graph = heterophilic_sbm(60)
+    module, inputs = built(graph)
+    n = graph.num_nodes
+    with pytest.raises(IndexError, match=rf"between 0 and {n - 1} \(got {n}\)"):
+        explain(module, inputs, graph, n)

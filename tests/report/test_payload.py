@@ -1,0 +1,185 @@
+"""Numbers on the page equal the run folder's files."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from djgnn.errors import InputError
+from djgnn.report.arrays import unpack
+from djgnn.report.nodes import nodes_payload
+from djgnn.report.page import embed_json, write_run_page
+from djgnn.report.payload import run_payload
+from djgnn.report.player import agreement, planar, sampled_ranks
+from djgnn.report.rings import hop_rings, jump_rings
+from djgnn.report.run_data import RunData, load_run
+
+
+def page_data(path: Path) -> dict:
+    text = path.read_text("utf-8")
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', text, re.S)
+    assert found
+    return json.loads(found[1])
+
+
+@pytest.fixture(scope="module")
+def page(run_data: RunData, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_run_page(run_data, tmp_path_factory.mktemp("page") / "p.html")
+
+
+def test_headline_and_curves_are_the_files(page: Path, run_folder: Path) -> None:
+    data = page_data(page)
+    card = json.loads((run_folder / "result.json").read_text("utf-8"))
+    assert data["headline"]["result"] == card["result"]
+    assert data["headline"]["versions"] == card["versions"]
+    assert data["alpha"]["values"] == list(card["alpha"].values())
+    with (run_folder / "history.csv").open(newline="") as file:
+        history = list(csv.DictReader(file))
+    for key in ("loss", "pump_loss", "train", "validation", "validation_loss"):
+        assert data["history"][key] == [float(row[key]) for row in history]
+    low, high = data["headline"]["test_low"], data["headline"]["test_high"]
+    assert low < card["result"]["test"] < high
+
+
+def test_predictions_are_the_file(page: Path, run_folder: Path) -> None:
+    nodes = page_data(page)["nodes"]
+    classes = page_data(page)["classes"]
+    with (run_folder / "predictions.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert nodes["names"] == [row["node"] for row in rows]
+    assert [classes[c] for c in unpack(nodes["predicted"])] == [r["prediction"] for r in rows]
+    wanted = np.array([float(r["probability"]) for r in rows], dtype=np.float32)
+    assert np.array_equal(unpack(nodes["probability"]), wanted)
+    assert np.allclose(unpack(nodes["probabilities"])[:, 0], wanted, atol=2e-6)
+
+
+def test_confusion_counts_the_test_nodes_of_the_file(page: Path, run_folder: Path) -> None:
+    data = page_data(page)
+    with (run_folder / "predictions.csv").open(newline="", encoding="utf-8") as file:
+        rows = [r for r in csv.DictReader(file) if r["part"] == "test"]
+    right = sum(r["label"] == r["prediction"] for r in rows)
+    counts = np.array(data["evaluation"]["test"]["confusion"])
+    assert counts.sum() == len(rows)
+    assert counts.trace() == right
+    stored = json.loads((run_folder / "result.json").read_text("utf-8"))["calibration"]["test"]
+    shown = data["evaluation"]["test"]["reliability"]
+    assert shown["error"] == pytest.approx(stored["error"], abs=1e-6)
+    assert [b["count"] for b in shown["bins"]] == [b["count"] for b in stored["reliability"]]
+    assert 100 * right / len(rows) == pytest.approx(data["headline"]["result"]["test"])
+
+
+def test_branch_contributions_add_up_to_the_logits(run_data: RunData) -> None:
+    logits = run_data.contributions.sum(axis=1) + run_data.bias
+    logits /= run_data.card["calibration"]["temperature"]
+    shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    assert np.allclose(shares, run_data.probabilities, atol=1e-5)
+    packed = unpack(nodes_payload(run_data)["contributions"])
+    best = run_data.predicted
+    wanted = np.take_along_axis(run_data.contributions, best[:, None, None], axis=2)[:, :, 0]
+    assert np.array_equal(packed[:, :, 0], wanted)
+
+
+def test_markup_in_names_stays_text(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert "<img" not in text.split("<script>")[0]
+    assert "alert(2)</script>" not in text
+    assert text.count("</script>") == 3
+    assert page_data(page)["nodes"]["names"][0] == "<img src=x onerror=alert(1)>"
+    assert embed_json("\u2028&<>") == '"\\u2028\\u0026\\u003c\\u003e"'
+
+
+def test_the_page_asks_for_nothing(page: Path) -> None:
+    text = page.read_text("utf-8")
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', text)
+    assert policy
+    assert "default-src 'none'" in policy[1]
+    assert "connect-src 'none'" in policy[1]
+    assert "unsafe-eval" not in policy[1]
+    outside = text.split('<script id="data"')[0]
+    assert not re.search(r"(src|href)\s*=\s*\"(?!#)", outside)
+    assert page.stat().st_size < 6e6
+
+
+def test_a_sample_has_ranks_of_its_own(run_data: RunData) -> None:
+    recording = run_data.recording
+    assert recording is not None
+    few = np.arange(0, recording.nodes.size, 3)
+    smaller = dataclasses.replace(recording, nodes=few, u=recording.u[:, few])
+    lists = sampled_ranks(run_data, smaller)
+    assert lists.shape[:2] == (recording.epochs.size, few.size)
+    distance = np.linalg.norm(smaller.u[0][:, None] - smaller.u[0][None], axis=2)
+    reached = np.take_along_axis(distance, lists[0], axis=1)
+    assert np.allclose(reached, np.sort(distance, axis=1)[:, : reached.shape[1]], atol=1e-5)
+
+
+def test_agreement_leaves_out_links_to_itself_and_unknown_labels() -> None:
+    ranks = np.array([[[0, 1], [1, 0], [2, 1]]])
+    labels = np.array([0, 1, -1])
+    found = agreement(ranks, np.arange(3), labels, ((1,), (2,)))
+    assert found[0][0] == {"share": None, "links": 0, "own": 3}
+    assert found[0][1] == {"share": 0.0, "links": 2, "own": 0}
+
+
+def test_one_projection_serves_all_epochs() -> None:
+    rng = np.random.default_rng(0)
+    logits = rng.standard_normal((3, 10, 4)).astype(np.float32)
+    logits[1] = logits[0]
+    points = planar(logits)
+    assert np.array_equal(points[0], points[1])
+    assert np.abs(points).max() == 1
+    assert planar(logits[:, :, :1]).shape == (3, 10, 2)
+
+
+def test_rings_are_what_their_names_say(run_data: RunData) -> None:
+    nodes, node = nodes_payload(run_data), 3
+    a = run_data.graph.adjacency
+    near = set(a[[node]].indices) | set(a.T.tocsr()[[node]].indices)
+    rings = hop_rings(nodes, node)
+    assert set(rings[0].nodes) == near - {node}
+    assert not set(rings[0].nodes) & set(rings[1].nodes)
+    jumps = jump_rings(nodes, node)
+    assert [ring.nodes.tolist() for ring in jumps] == [[j] for j in run_data.ranks[node]]
+
+
+def test_a_larger_table_is_sampled_and_says_so(run_data: RunData) -> None:
+    nodes = nodes_payload(run_data, most=30)
+    shown = unpack(nodes["shown"])
+    assert shown.size == 30
+    assert len(nodes["names"]) == 30
+    assert unpack(nodes["ranks"]).shape[0] == 30
+    assert unpack(nodes["labels"]).size == run_data.graph.num_nodes
+    assert np.array_equal(unpack(nodes["ranks"]), run_data.ranks[shown])
+
+
+def test_without_a_recording_there_is_no_player(run_data: RunData) -> None:
+    payload = run_payload(dataclasses.replace(run_data, recording=None))
+    assert payload["player"] is None
+    assert payload["alpha"]["epochs"] is None
+
+
+def test_another_graph_is_refused(run_folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    from djgnn.graph import heterophilic_sbm, random_splits, write_npz
+
+    copy = tmp_path / "copy"
+    shutil.copytree(run_folder, copy)
+    write_npz(random_splits(heterophilic_sbm(64)), copy / "graph.npz")
+    with pytest.raises(InputError, match="not the graph of this run"):
+        load_run(copy)
+
+
+def test_missing_weights_are_named(run_folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(run_folder, copy)
+    (copy / "weights.safetensors").unlink()
+    with pytest.raises(InputError, match=r"weights\.safetensors"):
+        load_run(copy)

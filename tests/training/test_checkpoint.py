@@ -1,0 +1,125 @@
+"""A run that is stopped and continued ends where the uninterrupted one does, bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from djgnn.errors import InputError
+from djgnn.graph import heterophilic_sbm, random_splits
+from djgnn.training import Fitted, resolve, train
+from djgnn.training.checkpoint import Checkpoint, fingerprint
+from djgnn.training.inputs import build_djgnn
+
+GRAPH = random_splits(heterophilic_sbm(120, hub_size=1))
+
+
+def run(options: dict[str, object], **hooks: object) -> Fitted:
+    config = resolve("default", None, hidden_channels=8, **options)
+    module, inputs = build_djgnn(config, GRAPH)
+    return train(module, inputs, GRAPH, 0, config.training, 0, **hooks)[0]
+
+
+class After:
+    """Says stop once, after so many epochs."""
+
+    def __init__(self, epochs: int) -> None:
+        self.left = epochs
+
+    def __call__(self) -> bool:
+        self.left -= 1
+        return self.left == 0
+
+
+def same(a: Fitted, b: Fitted) -> None:
+    assert torch.equal(a.logits, b.logits)
+    assert a.history == b.history
+    assert a.epoch == b.epoch
+    assert a.gate == b.gate
+    assert a.temperature == b.temperature
+    np.testing.assert_array_equal(a.decisions, b.decisions)
+    for key, value in a.module.state_dict().items():
+        assert torch.equal(value, b.module.state_dict()[key]), key
+
+
+@pytest.mark.parametrize("stops", [(1,), (5, 3), (14, 9), (20, 1, 1)])
+@pytest.mark.parametrize("decoupled", [False, True])
+def test_stopping_and_going_on_changes_nothing(
+    stops: tuple[int, ...], decoupled: bool, tmp_path: Path
+) -> None:
+    """The runs have twice 15 epochs: with the structure branch, and without."""
+    options = {"epochs": 15, "patience": None, "decoupled": decoupled, "pump_epochs": 3}
+    whole = run(options)
+    assert not whole.interrupted
+    key = fingerprint("a run")
+    for epochs in stops:
+        part = run(options, checkpoint=Checkpoint(tmp_path / "run", key), stop=After(epochs))
+        assert part.interrupted
+        assert 0 <= part.epoch < 15
+    same(run(options, checkpoint=Checkpoint(tmp_path / "run", key)), whole)
+    again = run(options, checkpoint=Checkpoint(tmp_path / "run", key))
+    same(again, whole)
+
+
+def test_early_stopping_is_remembered(tmp_path: Path) -> None:
+    options = {"epochs": 200, "patience": 4, "structure_gate": False}
+    whole = run(options)
+    assert len(whole.history) < 200
+    for epochs in (2, 4):
+        run(options, checkpoint=Checkpoint(tmp_path / "run", "k"), stop=After(epochs))
+    same(run(options, checkpoint=Checkpoint(tmp_path / "run", "k")), whole)
+
+
+def test_how_often_is_a_matter_of_time(tmp_path: Path) -> None:
+    written = []
+
+    class Counted(Checkpoint):
+        def save(self, *state: object) -> None:
+            written.append(1)
+            super().save(*state)
+
+        def stage(self, name: str) -> Checkpoint:
+            return Counted(self.path.with_name(name), self.key, self.every)
+
+    options = {"epochs": 6, "structure_gate": False}
+    run(options, checkpoint=Counted(tmp_path / "often" / "run", "k", every=0))
+    assert len(written) == 6
+    written.clear()
+    run(options, checkpoint=Counted(tmp_path / "seldom" / "run", "k", every=3600))
+    assert len(written) == 1
+
+
+def test_what_is_no_checkpoint_of_this_run_is_refused(tmp_path: Path) -> None:
+    options = {"epochs": 3, "structure_gate": False}
+    run(options, checkpoint=Checkpoint(tmp_path / "run", "k"))
+    file = tmp_path / "first.safetensors"
+    with pytest.raises(InputError, match="other data, options or seed"):
+        run(options, checkpoint=Checkpoint(tmp_path / "run", "another"))
+    whole = file.read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"", b"\x00" * 100, whole[:8] + b"[" + whole[9:]):
+        file.write_bytes(damaged)
+        with pytest.raises(InputError, match="damaged"):
+            run(options, checkpoint=Checkpoint(tmp_path / "run", "k"))
+    from safetensors.torch import save_file
+
+    save_file({"a": torch.zeros(1)}, file)
+    with pytest.raises(InputError, match="not a checkpoint"):
+        run(options, checkpoint=Checkpoint(tmp_path / "run", "k"))
+    save_file(
+        {"a": torch.zeros(1)},
+        file,
+        metadata={"format": "djgnn-checkpoint-1", "about": '{"key": "k/first"}'},
+    )
+    with pytest.raises(InputError, match="damaged"):
+        run(options, checkpoint=Checkpoint(tmp_path / "run", "k"))
+
+
+def test_a_frozen_pump_stays_where_it_was_left() -> None:
+    """A gradient left over from training the pump must not move it once it is frozen."""
+    config = resolve("default", None, hidden_channels=8, epochs=4, decoupled=True, pump_epochs=3)
+    module, inputs = build_djgnn(config.replace(structure=False), GRAPH)
+    fitted, _ = train(module, inputs, GRAPH, 0, config.training, 0)
+    assert len({record.pump_loss for record in fitted.history}) == 1

@@ -1,0 +1,30 @@
+"""Estimates: consistent with themselves, and nothing is left behind by the probe."""
+
+from __future__ import annotations
+
+import pytest
+
+from djgnn.errors import InputError
+from djgnn.graph import Graph, heterophilic_sbm, random_splits
+from djgnn.training import resolve
+from djgnn.training.estimate import estimate
+
+GRAPH = random_splits(heterophilic_sbm(120))
+
+
+def test_all_epochs_of_all_trainings_are_counted() -> None:
+    config = resolve("default", None, hidden_channels=8, epochs=500, patience=50)
+    found = estimate(GRAPH, config)
+    assert (found.epochs, found.trainings) == (500, 2)
+    assert found.seconds >= 500 * 2 * found.seconds_per_epoch * 0.999
+    assert found.least_seconds < found.seconds / 5
+    assert found.memory_mib >= 0
+    plain = estimate(GRAPH, config.replace(structure_gate=False, patience=None, epochs=7))
+    assert plain.trainings == 1
+    assert plain.seconds == plain.least_seconds
+
+
+def test_nothing_to_learn_from_is_an_error() -> None:
+    bare = Graph(GRAPH.edge_index, GRAPH.num_nodes)
+    with pytest.raises(InputError):
+        estimate(bare, resolve("default"))
