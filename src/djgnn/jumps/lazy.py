@@ -10,7 +10,13 @@ from torch import Tensor
 
 from djgnn.jumps.engines import Engine, choose_engine
 from djgnn.jumps.kd_order import kd_order, tile_boxes
-from djgnn.jumps.ranks import JumpHierarchy, check_finite, ranks_of_rows, ranks_of_some
+from djgnn.jumps.ranks import (
+    JumpHierarchy,
+    candidate_distances,
+    check_finite,
+    ranks_of_rows,
+    ranks_of_some,
+)
 from djgnn.jumps.twins import TwinClasses
 
 # Candidates kept beyond the ranks: how far positions may move before they run out.
@@ -127,7 +133,7 @@ class LazyRanks:
 
 
 def _refer(points: Tensor, candidates: Tensor) -> _Reference:
-    distances, by = _distances(points, candidates).sort(dim=1, stable=True)
+    distances, by = candidate_distances(points, candidates).sort(dim=1, stable=True)
     candidates = candidates.gather(1, by)
     order = kd_order(points, CELL)
     low, high = tile_boxes(points[order], CELL)
@@ -148,20 +154,11 @@ def _still_sure(held: _Reference, points: Tensor, num_ranks: int) -> tuple[Tenso
     cell[held.order] = torch.arange(held.order.numel(), device=points.device) // CELL
     near_limit = scale * held.beyond - moved - around[cell]
     far_limit = scale * held.reach[cell] - moved - fastest.amax()
-    distances, by = _distances(points, held.candidates).sort(dim=1, stable=True)
+    distances, by = candidate_distances(points, held.candidates).sort(dim=1, stable=True)
     # One class more than the ranks, so that ties at the end are seen.
     last = distances[:, num_ranks]
     sure = last * (1 + ROUNDING) < torch.minimum(near_limit, far_limit) * (1 - ROUNDING)
     return held.candidates.gather(1, by[:, : num_ranks + 1]), sure
-
-
-def _distances(points: Tensor, candidates: Tensor) -> Tensor:
-    """Distances to the candidates, coordinate by coordinate: a third of the time of one gather."""
-    total = points.new_zeros(candidates.shape)
-    for column in points.t().contiguous():
-        gap = column.take(candidates).sub_(column[:, None])
-        total.addcmul_(gap, gap)
-    return total.sqrt_()
 
 
 def _residual(before: Tensor, now: Tensor) -> tuple[Tensor, Tensor]:
