@@ -15,10 +15,6 @@ class DJGNNWarning(UserWarning):
     """Base of every warning of this package."""
 
 
-class LeakingDuplicatesWarning(DJGNNWarning):
-    """Many nodes have twins with the same label, some in train and some in test."""
-
-
 class NotConvergedWarning(DJGNNWarning):
     """An iteration stopped at its limit before it reached its tolerance."""
 

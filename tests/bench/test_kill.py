@@ -93,10 +93,10 @@ def test_a_killed_process_costs_its_split_alone(tiny: Graph, folder: Path, tmp_p
 
     facts = {"own": DataFacts.of(tiny)}
     long = make_spec("mlp", "own", (0,), changes={"epochs": 10**6, "patience": None})
-    short = make_spec("mlp", "own", (0,), epochs=1)
+    wrong = make_spec("djgnn", "own", (0,), changes={"num_jumps": 1000})  # fails at once
     mine = set(children(os.getpid()))
     run = run_units(
-        [(long, 0), (short, 0)],
+        [(long, 0), (wrong, 0)],
         workers=1,
         device="cpu",
         data=folder,
@@ -113,7 +113,7 @@ def test_a_killed_process_costs_its_split_alone(tiny: Graph, folder: Path, tmp_p
     first, second = list(run)
     assert first.outcome == "out of memory: killed by signal 9, most likely for its memory"
     assert (first.label, first.result) == ("mlp", None)
-    assert second.done
+    assert second.outcome.startswith("failed: InputError: own: ")
 
 
 def _workers(known: set[int]) -> list[int]:

@@ -102,6 +102,17 @@ def test_results_of_another_machine_are_taken_in(
     assert run(export=specs)["exported_splits"] == 0
 
 
+def test_other_code_counts_only_if_allowed(run, tmp_path: Path, monkeypatch) -> None:
+    run()
+    for module in ("store", "runner", "compose"):
+        monkeypatch.setattr(f"djgnn.bench.{module}.code_version", lambda model: "9.9+other")
+    assert run(export=tmp_path / "cells.jsonl")["exported_splits"] == 4
+    assert run(export=tmp_path / "cells.jsonl", any_code=True)["exported_splits"] == 0
+    run(any_code=True)
+    page = (tmp_path / "t" / "table.md").read_text()
+    assert "4 splits were run by another version of the code" in page
+
+
 def test_the_worker_refuses_what_is_no_cell(capsys) -> None:
     assert worker(["--workers", "0"], io.StringIO('{"label": "gcn"}\n')) == 2
     assert "line 1: cell: must have" in capsys.readouterr().err

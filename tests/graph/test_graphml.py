@@ -136,3 +136,13 @@ def test_names_that_xml_cannot_hold_are_refused(tmp_path: Path) -> None:
 def test_ids_cannot_be_renamed(read) -> None:
     with pytest.raises(InputError, match="leave `node=` out"):
         read(f"{HEAD}<graph/></graphml>", node="size")
+
+
+def test_defaults_that_would_fill_the_memory_are_refused(read) -> None:
+    keys = "".join(
+        f'<key id="k{i}" for="node" attr.name="k{i}"><default>x</default></key>'
+        for i in range(9000)
+    )
+    nodes = "".join(f'<node id="{i}"/>' for i in range(9000))
+    with pytest.raises(InputError, match="9000 attributes of 9000 elements are too many"):
+        read(f"{HEAD}{keys}<graph>{nodes}</graph></graphml>")

@@ -227,3 +227,53 @@ def test_parquet(tmp_path: Path) -> None:
     (tmp_path / "bad.parquet").write_text("no")
     with pytest.raises(InputError, match="Parquet"):
         read_tables(e, tmp_path / "bad.parquet")
+
+
+def test_parquet_columns_that_are_not_used_may_be_nested(tmp_path: Path) -> None:
+    import polars as pl
+
+    e, n = tmp_path / "e.parquet", tmp_path / "n.parquet"
+    pl.DataFrame({"source": [1], "target": [2], "more": [[1, 2]]}).write_parquet(e)
+    pl.DataFrame({"id": [1, 2], "z": [0.5, 1], "more": [[1], [2]]}).write_parquet(n)
+    assert read_tables(e, n, exclude=["more"]).x.tolist() == [[0.5], [1]]
+    with pytest.raises(InputError, match="column 'more' holds lists"):
+        read_tables(e, n)
+
+
+def test_parquet_that_would_fill_the_memory_is_refused_by_its_footer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import polars as pl
+
+    from djgnn.graph import table_files
+
+    file = tmp_path / "n.parquet"
+    pl.DataFrame({"id": range(50), "z": range(50)}).write_parquet(file)
+    monkeypatch.setattr(table_files, "MOST_CELLS", 99)
+    monkeypatch.setattr(pl, "read_parquet", lambda *_, **__: pytest.fail("was read"))
+    with pytest.raises(InputError, match="50 rows and 2 columns, more than 99 cells"):
+        table_files.read_table(file)
+
+
+def test_a_parquet_file_that_kills_its_reader_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    import polars as pl
+
+    from djgnn.graph import parquet_trial, table_files
+
+    file = tmp_path / "n.parquet"
+    pl.DataFrame({"id": ["a"]}).write_parquet(file)
+    trial = parquet_trial.Trial()
+    monkeypatch.setattr(table_files, "TRIAL", trial)
+    assert table_files.read_table(file)["id"].to_list() == ["a"]
+    trial.close()
+    dying = [sys.executable, "-c", "import os; input(); os.abort()"]
+    with monkeypatch.context() as patch:
+        patch.setattr(parquet_trial, "COMMAND", dying)
+        with pytest.raises(InputError, match=r"n\.parquet.*write it again.*ended its process"):
+            table_files.read_table(file)
+    assert table_files.read_table(file).height == 1  # a new reader takes its place
+    trial.close()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from djgnn.bench.code_version import code_version
 from djgnn.bench.document import Document, Grid, Section
 from djgnn.bench.findings import (
     Cells,
@@ -234,6 +235,13 @@ def _remarks(page: Page, cells: Cells) -> list[str]:
             f"{held} of {len(compared)} cells are within 2 points or one standard deviation of "
             "the paper's corrected figure."
         )
+    others = sum(
+        record.code != code_version(cell.spec.model)
+        for cell in page.cells
+        for record in cell.records
+    )
+    if others:
+        found.append(f"{others} splits were run by another version of the code, see Provenance.")
     devices = sorted({record.device for cell in page.cells for record in cell.records})
     if len(devices) > 1:
         found.append(f"Seconds and memory come from different devices: {', '.join(devices)}.")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from djgnn.bench.spec import CellSpec
 from djgnn.errors import InputError
 from djgnn.graph.files import readable_file
 from djgnn.training.selection import SplitResult
@@ -77,6 +78,18 @@ class SplitRecord:
             epoch=int(_number(of.get("epoch"))),
             seconds=_number(of.get("seconds")),
         )
+
+    def content_key(self) -> str:
+        """What identifies the split whatever the code: its key without the code's version."""
+        spec = CellSpec(
+            self.label,
+            self.dataset,
+            self.config,
+            (self.split,),
+            self.seed,
+            evaluate="test" in (self.result or {}),
+        )
+        return spec.key(self.split, self.data_sha256, "")
 
     def to_json(self) -> str:
         """One line."""

@@ -88,13 +88,15 @@ class Store:
 
     Args:
         folder: Where; made if it is not there.
+        any_code: Take figures of other versions of the code where this one's are missing.
 
     Raises:
         InputError: If the folder cannot be made, or holds a file that is no record.
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, any_code: bool = False) -> None:
         self.folder = Path(folder).expanduser()
+        self.any_code = any_code
         try:
             (self.folder / SPLITS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -103,16 +105,24 @@ class Store:
                 f"(got {error.strerror or error})"
             ) from error
         self._records: dict[str, SplitRecord] = {}
+        self._content: dict[str, SplitRecord] = {}
         for file in sorted((self.folder / SPLITS).glob("[!.]*.json")):
             for record in read_records(file):
-                self._records[record.key] = record
+                self._keep(record)
 
     def get(self, key: str) -> SplitRecord | None:
         """The record of a key, if there is one; another process may have just written it."""
         file = self.folder / SPLITS / f"{key}.json"
         if key not in self._records and file.is_file():
-            self._records[key] = next(read_records(file))
+            self._keep(next(read_records(file)))
         return self._records.get(key)
+
+    def find(self, spec: CellSpec, split: int, data_sha256: str) -> SplitRecord | None:
+        """The record of a split of a cell; of other code if that is allowed and it has figures."""
+        record = self.get(spec.key(split, data_sha256, code_version(spec.model)))
+        if record is None and self.any_code:
+            record = self._content.get(spec.key(split, data_sha256, ""))
+        return record
 
     def put(self, record: SplitRecord) -> bool:
         """Keep a record; figures are never replaced. Returns whether it was kept."""
@@ -121,8 +131,13 @@ class Store:
             return False
         with atomic_write(self.folder / SPLITS / f"{record.key}.json") as file:
             file.write((record.to_json() + "\n").encode("utf-8"))
-        self._records[record.key] = record
+        self._keep(record)
         return True
+
+    def _keep(self, record: SplitRecord) -> None:
+        self._records[record.key] = record
+        if record.done:
+            self._content[record.content_key()] = record
 
     def take_in(self, files: Iterable[str | Path]) -> int:
         """Keep the records of files written elsewhere; returns how many were new."""
@@ -130,18 +145,16 @@ class Store:
 
     def missing(self, spec: CellSpec, data_sha256: str, retry_failed: bool = False) -> list[int]:
         """The splits of a cell that have no record, or a failed one that is to be retried."""
-        code = code_version(spec.model)
         found = []
         for split in spec.splits:
-            record = self.get(spec.key(split, data_sha256, code))
+            record = self.find(spec, split, data_sha256)
             if record is None or (retry_failed and not record.done):
                 found.append(split)
         return found
 
     def cell(self, spec: CellSpec, data_sha256: str) -> FinishedCell | None:
         """The cell, if all its splits are there."""
-        code = code_version(spec.model)
-        records = [self.get(spec.key(split, data_sha256, code)) for split in spec.splits]
+        records = [self.find(spec, split, data_sha256) for split in spec.splits]
         if any(record is None for record in records):
             return None
         return FinishedCell(spec, tuple(record for record in records if record is not None))

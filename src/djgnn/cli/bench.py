@@ -11,7 +11,14 @@ from rich.table import Table
 
 from djgnn.baselines import BASELINES
 from djgnn.bench import CellResult, run_cell
-from djgnn.cli.options import baseline_configuration, configuration, parse_splits
+from djgnn.bench.cell import Recipe
+from djgnn.bench.spec import read_recipe
+from djgnn.cli.options import (
+    baseline_configuration,
+    configuration,
+    parse_changes,
+    parse_splits,
+)
 from djgnn.cli.progress import epochs
 from djgnn.errors import InputError
 from djgnn.graph import Graph
@@ -46,11 +53,7 @@ def run_bench(
     if not graph.num_splits:
         raise InputError(f"{graph.name}: has no splits to run over; add masks to its file")
     chosen = parse_splits(splits, graph.num_splits, graph.name)
-    recipe = (
-        configuration(preset, graph.name, config, change)
-        if model == "djgnn"
-        else baseline_configuration(model, graph.name, change)
-    )
+    recipe = _recipe(model, graph.name, preset, config, change)
     with epochs(quiet) as display:
         cell = run_cell(
             model,
@@ -65,6 +68,22 @@ def run_bench(
     if not quiet:
         print_cell(cell, graph)
     return cell.to_dict()
+
+
+def _recipe(
+    model: str, dataset: str, preset: str, config: Path | None, change: list[str] | None
+) -> Recipe:
+    """The DJ-GNN's preset or a baseline's published settings, or those of a file, with changes."""
+    if model == "djgnn":
+        return configuration(preset, dataset, config, change)
+    if config is None:
+        return baseline_configuration(model, dataset, change)
+    try:
+        return read_recipe(model, config).replace(**parse_changes(change))
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise InputError(f"configuration: {error}") from error
 
 
 def print_cell(cell: CellResult, graph: Graph) -> None:

@@ -42,6 +42,9 @@ Import = Annotated[
 Export = Annotated[
     Path | None, typer.Option(help="Write the cells that are missing to this file; run nothing.")
 ]
+AnyCode = Annotated[
+    bool, typer.Option("--any-code", help="Take figures of other versions of the code too.")
+]
 Reference = Annotated[
     str, typer.Option(help="The model the others are compared with; the first by default.")
 ]
@@ -82,6 +85,7 @@ def _table_command(suite: str) -> Any:
         split_limit: SplitLimit = None,
         import_: Import = None,
         export: Export = None,
+        any_code: AnyCode = False,
         reference: Reference = "",
         quiet: Quiet = False,
         as_json: AsJson = False,
@@ -92,7 +96,16 @@ def _table_command(suite: str) -> Any:
             suite, models, datasets, splits, epochs, preset, seed, tuned, budget_free
         )
         options = RunOptions(
-            out, data, device, workers, retry_failed, split_limit, import_, export, quiet or as_json
+            out=out,
+            data=data,
+            device=device,
+            workers=workers,
+            retry_failed=retry_failed,
+            split_limit=split_limit,
+            imports=import_,
+            export=export,
+            any_code=any_code,
+            quiet=quiet or as_json,
         )
         found = run_table(request, options, protocol=protocol, reference=reference)
         if as_json:
@@ -118,6 +131,7 @@ def effects(
     split_limit: SplitLimit = None,
     import_: Import = None,
     export: Export = None,
+    any_code: AnyCode = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -125,7 +139,16 @@ def effects(
     from djgnn.cli.tables import RunOptions, parse_models, run_effects, wanted_splits
 
     options = RunOptions(
-        out, data, device, workers, retry_failed, split_limit, import_, export, quiet or as_json
+        out=out,
+        data=data,
+        device=device,
+        workers=workers,
+        retry_failed=retry_failed,
+        split_limit=split_limit,
+        imports=import_,
+        export=export,
+        any_code=any_code,
+        quiet=quiet or as_json,
     )
     found = run_effects(
         parse_models(models), wanted_splits(splits), epochs, preset, seed, page, options

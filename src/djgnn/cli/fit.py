@@ -118,6 +118,7 @@ def run_fit(
             recorder.finish(fitted, inputs).write(folder)
     if not fitted.interrupted:
         shutil.rmtree(place, ignore_errors=True)
+    del module, inputs, fitted, recorder  # the page reads the folder; this would only be in the way
     page = write_run_page(load_run(out)) if report else None
     if not quiet:
         _say(graph, card, out, page)

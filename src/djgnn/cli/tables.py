@@ -40,6 +40,7 @@ class RunOptions:
     split_limit: float | None = None
     imports: Sequence[Path] | None = None
     export: Path | None = None
+    any_code: bool = False
     quiet: bool = False
 
     def processes(self) -> int:
@@ -93,7 +94,7 @@ def run_table(
     if reference not in request.models:
         raise InputError(f"--reference: must be one of the models run (got '{reference}')")
     plan = plan_table(request, options.data)
-    store = Store(options.out)
+    store = Store(options.out, options.any_code)
 
     def write() -> list[Path]:
         return write_table(
@@ -116,7 +117,7 @@ def run_effects(
     from djgnn.bench.effects import plan_effects, write_effects
 
     plan = plan_effects(models, splits, epochs=epochs, preset=preset, seed=seed, data=options.data)
-    store = Store(options.out)
+    store = Store(options.out, options.any_code)
 
     def write() -> list[Path]:
         return write_effects(plan, store, command=command_line(), page=page)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ID, SOURCE, TARGET = "<node id>", "<edge source>", "<edge target>"
 NUMBERS = ("int", "long", "float", "double")
-MOST_CELLS = 2**28
+MOST_CELLS = 2**26
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 START = (
     '<?xml version="1.0" encoding="utf-8"?>\n'

@@ -33,7 +33,11 @@ def number_nodes(where: str, ends: pl.DataFrame, ids: pl.Series) -> NDArray[np.i
     """
     import polars as pl
 
-    odd = [n for n, kind in ends.schema.items() if kind.is_float() or kind.is_nested()]
+    odd = [
+        name
+        for name, kind in ends.schema.items()
+        if kind.is_float() or kind.is_nested() or kind == pl.Binary
+    ]
     if odd:
         raise InputError(
             f"{where}: column {odd[0]!r} holds ids; store whole numbers or text "

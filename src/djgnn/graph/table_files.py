@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from djgnn.errors import InputError
 from djgnn.graph.files import readable_file
+from djgnn.graph.parquet_trial import TRIAL
 from djgnn.graph.table_rules import repeated, shorten
 
 if TYPE_CHECKING:
@@ -146,6 +147,9 @@ def _read_parquet(file: Path, columns: Sequence[str] | None) -> pl.DataFrame:
             f"{file}: has {rows} rows and {len(wanted)} columns, more than {MOST_CELLS} cells; "
             f"store features in .npz (got {rows * len(wanted)} cells)"
         )
+    wrong = TRIAL.ask(file, wanted)
+    if wrong:
+        raise _bad_parquet(file, wrong)
     with _parquet_errors(file):
         return pl.read_parquet(file, columns=wanted, glob=False)
 
@@ -164,9 +168,11 @@ def _parquet_errors(file: Path) -> Iterator[None]:
     try:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, *DAMAGED) as error:
-        raise InputError(
-            f"{file}: cannot be read as Parquet; write it again or use CSV (got {_first(error)})"
-        ) from error
+        raise _bad_parquet(file, _first(error)) from error
+
+
+def _bad_parquet(file: Path, got: str) -> InputError:
+    return InputError(f"{file}: cannot be read as Parquet; write it again or use CSV (got {got})")
 
 
 def _first(error: BaseException) -> str:

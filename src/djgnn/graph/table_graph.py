@@ -126,7 +126,7 @@ def _ids(where: str, column: pl.Series) -> pl.Series:
     """Node ids as text, each present and used once."""
     import polars as pl
 
-    if column.dtype.is_float() or column.dtype.is_nested():
+    if column.dtype.is_float() or column.dtype.is_nested() or column.dtype == pl.Binary:
         raise InputError(
             f"{where}: column {column.name!r} holds ids; store whole numbers or text "
             f"(got {column.dtype})"
@@ -150,7 +150,7 @@ def _ids(where: str, column: pl.Series) -> pl.Series:
 def _weights(where: str, column: pl.Series) -> NDArray[np.float64]:
     import polars as pl
 
-    if column.dtype.is_nested():
+    if column.dtype.is_nested() or column.dtype == pl.Binary:
         raise InputError(
             f"{where}: column {column.name!r} holds weights; store numbers (got {column.dtype})"
         )

@@ -57,6 +57,12 @@ def embed_json(value: Any) -> str:
     return text.translate({ord(c): escaped for c, escaped in _ESCAPES.items()})
 
 
+def plotly_script() -> str:
+    """plotly.js, as the package plotly carries it."""
+    file = resources.files("plotly").joinpath("package_data", "plotly.min.js")
+    return file.read_text("utf-8")
+
+
 def render(title: str, body: str, payload: dict[str, Any], scripts: tuple[str, ...]) -> str:
     """Put a page together.
 
@@ -66,7 +72,7 @@ def render(title: str, body: str, payload: dict[str, Any], scripts: tuple[str, .
         payload: The data.
         scripts: Names of the scripts of this page, in order.
     """
-    library = asset("vendor/plotly-basic.min.js")
+    library = plotly_script()
     script = "\n".join(asset(f"{name}.js") for name in scripts)
     return _PAGE.substitute(
         policy=_policy(library, script),

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write
 from djgnn.training.progress import EpochRecord, Progress
+from djgnn.training.tensors import write_tensors
 
 FORMAT = "djgnn-checkpoint-1"
 
@@ -64,8 +65,6 @@ class Checkpoint:
         generator: torch.Generator | None,
     ) -> None:
         """Write the file anew; an older one stays until the new one is complete on disk."""
-        from safetensors.torch import save
-
         records = [dataclasses.astuple(record) for record in progress.history]
         tensors = {
             **{f"module.{k}": v for k, v in module.state_dict().items()},
@@ -83,10 +82,9 @@ class Checkpoint:
             "seconds": progress.seconds,
             "ended": progress.ended,
         }
-        held = {k: v.detach().cpu().contiguous() for k, v in tensors.items()}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(self.path) as file:
-            file.write(save(held, metadata={"format": FORMAT, "about": json.dumps(about)}))
+            write_tensors(file, tensors, {"format": FORMAT, "about": json.dumps(about)})
         self._last = time.monotonic()
 
     def restore(

@@ -26,6 +26,7 @@ from djgnn.training.progress import EpochRecord
 from djgnn.training.provenance import versions
 from djgnn.training.run import probabilities
 from djgnn.training.selection import SplitResult
+from djgnn.training.tensors import write_tensors
 
 FORMAT = "djgnn-run-1"
 RESULT, PREDICTIONS = "result.json", "predictions.csv"
@@ -132,14 +133,12 @@ def write_model(
     folder: Path, graph: Graph, config: RunConfig, module: nn.Module, card: dict[str, Any]
 ) -> None:
     """Write what a model needs to speak again: graph, options, weights and card."""
-    from safetensors.torch import save
-
     chosen = dataclasses.replace(config, model=getattr(module, "config", config.model))
     (folder / CONFIG).write_text(chosen.to_yaml(), "utf-8")
     (folder / RESULT).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", "utf-8")
     write_npz(graph, folder / GRAPH)
-    state = {key: value.cpu().contiguous() for key, value in module.state_dict().items()}
-    (folder / WEIGHTS).write_bytes(save(state, metadata={"format": FORMAT}))
+    with (folder / WEIGHTS).open("wb") as file:
+        write_tensors(file, module.state_dict(), {"format": FORMAT})
 
 
 def branch_weights(fitted: Fitted) -> dict[str, float]:
