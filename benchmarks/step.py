@@ -1,6 +1,6 @@
 """One training step against the dense O(n^2) formulation, in one run.
 
-    python benchmarks/step.py [--data DIR] [--datasets texas,chameleon,squirrel,actor]
+    python benchmarks/step.py [--data DIR] [--datasets texas,chameleon,squirrel,actor] [--device cuda]
 
 Both sides take the same weights and the paper's configuration (preset `author`): forward, loss,
 backward and Adam, with dropout, ranks recomputed at every step. Our steps and dense ones take
@@ -28,26 +28,26 @@ from djgnn.training.provenance import PeakMemory
 BARS = {"texas": 3, "chameleon": 25, "squirrel": 100, "actor": 100}
 
 
-def our_step(graph: Graph) -> Callable[[], None]:
+def our_step(graph: Graph, device: str) -> Callable[[], None]:
     config = resolve("author", graph.name)
-    module, inputs = build_djgnn(config, graph)
+    module, inputs = build_djgnn(config, graph, device)
     initialize(module, 0)
-    targets = Targets.of(graph, graph.split(0))
-    training, generator = config.training, seeded(0)
+    targets = Targets.of(graph, graph.split(0), device)
+    training, generator = config.training, seeded(0, device)
     groups = module.parameter_groups(training.weight_decay, training.weight_decay)
     optimizer = torch.optim.Adam(groups, lr=training.lr, fused=True)
     passes = two_phase(module, inputs, targets.train)
     return lambda: step(passes, targets, training, optimizer, generator)  # type: ignore[return-value]
 
 
-def dense_step(graph: Graph) -> Callable[[], None]:
+def dense_step(graph: Graph, device: str) -> Callable[[], None]:
     config = resolve("author", graph.name)
-    module, (x, _) = build_djgnn(config, graph)
+    module, (x, _) = build_djgnn(config, graph, device)
     initialize(module, 0)
     module.train()
-    targets = Targets.of(graph, graph.split(0))
+    targets = Targets.of(graph, graph.split(0), device)
     features = x if isinstance(x, torch.Tensor) else x.to_dense()
-    adjacency = torch.from_numpy(graph.adjacency.toarray())
+    adjacency = torch.from_numpy(graph.adjacency.toarray()).to(device)
     optimizer = torch.optim.Adam(
         module.parameters(), lr=config.training.lr, weight_decay=config.training.weight_decay
     )
@@ -65,16 +65,19 @@ def dense_step(graph: Graph) -> Callable[[], None]:
 def timed(run: Callable[[], None]) -> float:
     begun = time.perf_counter()
     run()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
     return time.perf_counter() - begun
 
 
-def compare(graph: Graph, rounds: int) -> tuple[float, float, float, float]:
+def compare(graph: Graph, rounds: int, device: str) -> tuple[float, float, float, float]:
     """Median seconds of our step and of the dense one, and the peak memory of each in MiB."""
-    ours, dense = our_step(graph), dense_step(graph)
+    ours, dense = our_step(graph, device), dense_step(graph, device)
     peaks = []
     for run in (ours, dense):
         memory = PeakMemory()
-        run()
+        for _ in range(1 if device == "cpu" else 5):  # a CUDA graph is captured in the fourth
+            run()
         peaks.append(memory.mib())
     fast, slow = [], []
     for _ in range(rounds):
@@ -87,6 +90,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data")
     parser.add_argument("--datasets", default=",".join(BARS))
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
@@ -94,7 +98,7 @@ def main() -> None:
     for name in options.datasets.split(","):
         graph = Graph.load(name, data=options.data)
         rounds = options.rounds if graph.num_nodes > 1000 else 20 * options.rounds
-        fast, slow, ours, dense = compare(graph, rounds)
+        fast, slow, ours, dense = compare(graph, rounds, options.device)
         wanted = BARS.get(name, "")
         print(
             f"{name:12s} {1e3 * fast:9.1f} {1e3 * slow:10.1f} {slow / fast:7.1f} {wanted:>7}"

@@ -97,8 +97,8 @@ def test_blockwise_holds_few_distances_at_a_time() -> None:
 def test_auto_takes_the_tree_for_few_dimensions_and_unknown_names_are_refused() -> None:
     assert choose_engine("auto", torch.zeros(3, 8)) is ENGINES["kdtree"]
     assert choose_engine("auto", torch.zeros(3, 9)) is ENGINES["blockwise"]
-    with pytest.raises(ValueError, match=r"engine must be one of .* \(got 'faiss'\)"):
-        choose_engine("faiss", torch.zeros(3, 2))
+    with pytest.raises(ValueError, match=r"engine must be one of .* \(got 'annoy'\)"):
+        choose_engine("annoy", torch.zeros(3, 2))
 
 
 def test_engines_agree_on_real_data(dataset: str, data_dir) -> None:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from djgnn.filters.table import FilterTable
 from djgnn.graph.operator import csr_product, csr_tensor, index_dtype
+from djgnn.jumps.triton_search import triton_available
 
 
 def aggregate(table: FilterTable, h: Tensor, rows: Tensor | None = None) -> Tensor:
@@ -38,6 +39,10 @@ def aggregate(table: FilterTable, h: Tensor, rows: Tensor | None = None) -> Tens
     if rows is not None:
         index, value = index.index_select(0, rows), value.index_select(0, rows)
     layout = _layout(table.branches, index.shape[0], h.device)
+    if h.device.type == "cuda" and triton_available():
+        from djgnn.filters.triton_aggregate import triton_sum
+
+        return triton_sum(value, h, index, layout.starts, layout.branch)
     hidden = h.shape[1] // table.num_branches
     return weighted_sum(layout.indptr, index.reshape(-1), value.reshape(-1), h, hidden)
 
@@ -48,13 +53,15 @@ class _Layout:
 
     Shapes:
         branch, rank ``[E]`` for E entries per node (rank 0 is the self loop), belongs
-        ``[E, branches]``, indptr ``[n * branches + 1]``.
+        ``[E, branches]``, indptr ``[n * branches + 1]``, starts ``[branches + 1]`` (of the
+        entries of each branch among the E).
     """
 
     branch: Tensor
     rank: Tensor
     belongs: Tensor
     indptr: Tensor
+    starts: Tensor
 
 
 @lru_cache(maxsize=16)
@@ -66,7 +73,8 @@ def _layout(branches: tuple[tuple[int, ...], ...], n: int, device: torch.device)
     starts = torch.arange(n)[:, None] * len(columns) + torch.cumsum(sizes, 0) - sizes
     indptr = torch.cat([starts.reshape(-1), torch.tensor([n * len(columns)])])
     kind = torch.int32 if index_dtype(n * len(columns)) is np.int32 else torch.int64
-    parts = (branch, rank, F.one_hot(branch, len(branches)).double(), indptr.to(kind))
+    ends = torch.cat([sizes.new_zeros(1), torch.cumsum(sizes, 0)])
+    parts = (branch, rank, F.one_hot(branch, len(branches)).double(), indptr.to(kind), ends)
     return _Layout(*(part.to(device) for part in parts))
 
 

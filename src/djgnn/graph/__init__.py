@@ -7,6 +7,7 @@ from djgnn.graph.arrivals import Arrivals, arrivals, check_related
 from djgnn.graph.cards import Card, known
 from djgnn.graph.graph import Graph, Split
 from djgnn.graph.graphml import read_graphml, write_graphml
+from djgnn.graph.large_sbm import degree_corrected_sbm
 from djgnn.graph.npz import read_npz, write_npz
 from djgnn.graph.registry import available, find, load
 from djgnn.graph.sbm import heterophilic_sbm, stochastic_block_model
@@ -23,6 +24,7 @@ __all__ = [
     "arrivals",
     "available",
     "check_related",
+    "degree_corrected_sbm",
     "find",
     "from_frames",
     "heterophilic_sbm",

@@ -8,7 +8,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from djgnn.jumps.engines import Engine, choose_engine, pairwise_distances
+from djgnn.jumps.engines import (
+    Engine,
+    approximate,
+    choose_engine,
+    kdtree,
+    on_tiles,
+    pairwise_distances,
+)
+from djgnn.jumps.tiles import SearchMemory
 from djgnn.jumps.twins import TwinClasses
 
 ROW_ELEMENTS = 1 << 22
@@ -20,7 +28,8 @@ ROUNDING = 1e-14
 class JumpHierarchy:
     """The first ranks of every node, one row per twin class (twins share their list).
 
-    Rank r of node i is ``ranks[class_of[i], r - 1]``, a node.
+    Rank r of node i is ``ranks[class_of[i], r - 1]``, a node. Lists of an approximate engine come
+    with their `recall`, measured on some rows; it is ``None`` for exact ones.
 
     Shapes:
         ranks ``[m, R]``, with twins.class_of ``[n]``.
@@ -28,6 +37,7 @@ class JumpHierarchy:
 
     ranks: Tensor
     twins: TwinClasses
+    recall: float | None = None
 
     @property
     def num_ranks(self) -> int:
@@ -45,7 +55,11 @@ class JumpHierarchy:
 
 @torch.no_grad()
 def rank_lists(
-    u: Tensor, twins: TwinClasses, num_ranks: int, engine: str | Engine = "auto"
+    u: Tensor,
+    twins: TwinClasses,
+    num_ranks: int,
+    engine: str | Engine = "auto",
+    memory: SearchMemory | None = None,
 ) -> JumpHierarchy:
     r"""Sort, for every node i, all nodes (i too) by :math:`(\|U_i - U_j\|, j)`; keep the first.
 
@@ -58,6 +72,7 @@ def rank_lists(
         twins: Classes of nodes with equal rows of A (hence of U).
         num_ranks: How many ranks R to keep.
         engine: Name of an engine, ``"auto"``, or a function of its signature.
+        memory: What earlier searches of slowly moving positions left, to save time on a GPU.
 
     Shapes:
         u ``[n, p]``.
@@ -77,23 +92,81 @@ def rank_lists(
         raise ValueError(
             f"num_ranks must be between 0 and the number of nodes, {n} (got {num_ranks})"
         )
-    points = u.detach()[twins.representative].double()
-    if not bool(torch.isfinite(points).all()):
-        raise FloatingPointError(
-            "positions U are no longer finite: training diverged; lower the learning rate"
-        )
+    points = u.detach()[twins.representative]
+    if not capturing(u):
+        check_finite(points)
     if num_ranks == 0:
         empty = torch.empty(points.shape[0], 0, dtype=torch.int64, device=u.device)
         return JumpHierarchy(empty, twins)
+    if isinstance(engine, str) and on_tiles(engine, points, num_ranks):
+        from djgnn.jumps.gpu_ranks import gpu_rank_lists
+
+        return JumpHierarchy(gpu_rank_lists(points, twins, num_ranks, memory), twins)
+    points = points.double()
     search = choose_engine(engine, points) if isinstance(engine, str) else engine
+    if search is approximate:
+        return _approximate_lists(points, twins, num_ranks)
     return JumpHierarchy(_ranks(points, twins, num_ranks, search), twins)
 
 
+def _approximate_lists(points: Tensor, twins: TwinClasses, num_ranks: int) -> JumpHierarchy:
+    """Lists in the order of their distances; ties with what was not found stay unsettled."""
+    from djgnn.jumps.faiss_search import recall
+
+    candidates = approximate(points, min(num_ranks + 1, twins.num_classes))
+    distances = (points[:, None] - points[candidates]).square().sum(dim=2)
+    candidates = candidates.gather(1, distances.sort(dim=1, stable=True).indices)
+    ends = twins.count[candidates].cumsum(dim=1)
+    ranks = flatten(candidates, ends, twins, num_ranks)
+    return JumpHierarchy(ranks, twins, recall(points, candidates[:, :num_ranks]))
+
+
+def check_finite(u: Tensor) -> None:
+    """Refuse positions that are no numbers.
+
+    Raises:
+        FloatingPointError: If there are any.
+    """
+    if not bool(torch.isfinite(u).all()):
+        raise FloatingPointError(
+            "positions U are no longer finite: training diverged; lower the learning rate"
+        )
+
+
+def capturing(u: Tensor) -> bool:
+    """Whether a CUDA graph is being captured: then no value may be looked at."""
+    return u.is_cuda and torch.cuda.is_current_stream_capturing()
+
+
 def _ranks(points: Tensor, twins: TwinClasses, num_ranks: int, search: Engine) -> Tensor:
+    candidates = search(points, min(num_ranks + 1, twins.num_classes))
+    return ranks_of_rows(points, twins, num_ranks, candidates, search)
+
+
+def ranks_of_rows(
+    points: Tensor,
+    twins: TwinClasses,
+    num_ranks: int,
+    candidates: Tensor,
+    search: Engine | None = None,
+    rows: Tensor | None = None,
+) -> Tensor:
+    """Rank lists from candidate classes that hold all but farther ones.
+
+    Args:
+        points: Position of every class in float64.
+        twins: The classes.
+        num_ranks: R.
+        candidates: At least one class more than the ranks, in any order.
+        search: Searches merged classes, where masses of them coincide.
+        rows: Classes whose lists are wanted; all by default.
+
+    Shapes:
+        points ``[m, p]``, candidates ``[rows, q]``, result ``[rows, R]``.
+    """
     m = twins.num_classes
-    q = min(num_ranks + 1, m)
-    candidates = search(points, q)
-    gaps = points[:, None, :] - points[candidates]
+    mine = points if rows is None else points[rows]
+    gaps = mine[:, None, :] - points[candidates]
     distances, order = gaps.square().sum(dim=2).sqrt().sort(dim=1, stable=True)
     candidates = candidates.gather(1, order)
     ends = twins.count[candidates].cumsum(dim=1)
@@ -105,15 +178,31 @@ def _ranks(points: Tensor, twins: TwinClasses, num_ranks: int, search: Engine) -
     tied = (close & (ends[:, :-1] - twins.count[candidates[:, :-1]] < num_ranks)).any(dim=1)
     if not bool(tied.any()):
         return ranks
-    rows = tied.nonzero().squeeze(1)
-    if rows.numel() * m > 16 * ROW_ELEMENTS:
+    places = tied.nonzero().squeeze(1)
+    if search is not None and places.numel() * m > 16 * ROW_ELEMENTS:
         merged = _merge_coincident(points, twins)
         if merged.num_classes < m // 2:
             # Saturated U: few distinct positions, each shared by many classes.
             inner = _ranks(_first_points(points, twins, merged), merged, num_ranks, search)
-            return inner[merged.class_of[twins.representative]]
-    ranks[rows] = settle_rows(points, twins, rows, num_ranks)
+            ranks = inner[merged.class_of[twins.representative]]
+            return ranks if rows is None else ranks[rows]
+    wanted = places if rows is None else rows[places]
+    ranks[places] = settle_rows(points, twins, wanted, num_ranks)
     return ranks
+
+
+def ranks_of_some(
+    points: Tensor, twins: TwinClasses, num_ranks: int, rows: Tensor, search: Engine
+) -> Tensor:
+    """Rank lists of some classes by a search of their own.
+
+    Shapes:
+        points ``[m, p]``, rows ``[r]``, result ``[r, R]``.
+    """
+    q = min(num_ranks + 1, twins.num_classes)
+    if search is kdtree:
+        return ranks_of_rows(points, twins, num_ranks, kdtree(points, q, rows), search, rows)
+    return _ranks(points, twins, num_ranks, search)[rows]
 
 
 def flatten(candidates: Tensor, ends: Tensor, twins: TwinClasses, num_ranks: int) -> Tensor:
@@ -132,9 +221,19 @@ def settle_rows(points: Tensor, twins: TwinClasses, rows: Tensor, num_ranks: int
     step = max(1, min(ROW_ELEMENTS, n * n // 2) // n)
     for begin in range(0, rows.numel(), step):
         by_class = pairwise_distances(points[rows[begin : begin + step]], points)
-        order = torch.argsort(by_class[:, twins.class_of], dim=1, stable=True)
-        ranks[begin : begin + step] = order[:, :num_ranks]
+        ranks[begin : begin + step] = _first_nodes(by_class[:, twins.class_of], num_ranks)
     return ranks
+
+
+def _first_nodes(distances: Tensor, num_ranks: int) -> Tensor:
+    """The first nodes by (distance, node); only those within the last distance are sorted."""
+    last = distances.topk(num_ranks, dim=1, largest=False).values[:, -1:]
+    row, node = (distances <= last).nonzero(as_tuple=True)  # nodes in increasing order
+    order = distances[row, node].argsort(stable=True)
+    order = order[row[order].argsort(stable=True)]
+    count = torch.bincount(row, minlength=distances.shape[0])
+    place = torch.arange(num_ranks, device=row.device)
+    return node[order[(count.cumsum(0) - count)[:, None] + place]]
 
 
 def _merge_coincident(points: Tensor, twins: TwinClasses) -> TwinClasses:

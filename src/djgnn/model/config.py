@@ -17,7 +17,8 @@ _CHOICES = {
     "trace_form": ("max", "min"),
     "pump_adjacency": ("given", "symmetric"),
     "homophilic_adjacency": ("given", "symmetric"),
-    "engine": ("auto", "kdtree", "blockwise", "dense"),
+    "engine": ("auto", "kdtree", "triton", "faiss", "blockwise", "dense", "approximate"),
+    "refresh": ("exact", "lazy"),
 }
 _LEAST = {
     "hidden_channels": 1,
@@ -25,6 +26,7 @@ _LEAST = {
     "num_centers": 1,
     "hb_layers": 1,
     "classifier_layers": 1,
+    "refresh_every": 1,
 }
 
 
@@ -48,7 +50,12 @@ class ModelConfig:
         structure: Whether there is a structure branch.
         structure_dropout: Share of the nodes hidden from the structure branch at each step.
         classifier_layers: 1 for a linear classifier, more for an MLP.
-        engine: Neighbour search.
+        engine: Neighbour search, see :mod:`djgnn.jumps.engines`.
+        refresh: ``"exact"`` searches whenever U changed; ``"lazy"`` only the rows that can have
+            changed (:class:`djgnn.jumps.LazyRanks`), with the same result.
+        refresh_every: Search at every so many changes of U, and keep old ranks in between; above 1
+            it is an approximation.
+        checkpoint: Compute the branches twice, forth and back, instead of keeping them in memory.
 
     Raises:
         ValueError: For a value that is not allowed.
@@ -70,6 +77,9 @@ class ModelConfig:
     structure_dropout: float = 0.0
     classifier_layers: int = 1
     engine: str = "auto"
+    refresh: str = "exact"
+    refresh_every: int = 1
+    checkpoint: bool = False
 
     def __post_init__(self) -> None:
         for key, allowed in _CHOICES.items():

@@ -10,8 +10,11 @@ from torch import Tensor, nn
 
 from djgnn.filters import FilterTable, branch_ranks, filter_table
 from djgnn.graph.operator import SparseOperator
-from djgnn.jumps import JumpHierarchy, rank_lists
+from djgnn.jumps import JumpHierarchy, LazyRanks, SearchMemory, TwinClasses, rank_lists
+from djgnn.jumps.lazy import Saving
+from djgnn.jumps.ranks import capturing
 from djgnn.model.branches import HomophilicBranch, JumpBranches, StructureBranch
+from djgnn.model.checkpoint import recompute
 from djgnn.model.config import ModelConfig
 from djgnn.model.mixture import ConvexMixture
 from djgnn.model.operators import (
@@ -141,6 +144,7 @@ class DJGNN(nn.Module):
         self._features: tuple[Tensor, SparseOperator] | None = None
         self._ranked: tuple[GraphOperators, Tensor, JumpHierarchy] | None = None
         self._frozen: FilterTable | None = None
+        self._memory, self._lazy, self._changes = SearchMemory(), LazyRanks(c.engine), 0
         self.reset_parameters()
 
     @property
@@ -159,6 +163,7 @@ class DJGNN(nn.Module):
         if self.log_scale is not None:
             nn.init.zeros_(self.log_scale)
         self._operators = self._features = self._ranked = self._frozen = None
+        self._memory, self._lazy, self._changes = SearchMemory(), LazyRanks(self.config.engine), 0
 
     def forward(
         self,
@@ -175,8 +180,9 @@ class DJGNN(nn.Module):
             edge_weight: Weight of each edge, 1 if absent.
             generator: Source of dropout's randomness.
         """
-        output = self.run(x, edge_index, edge_weight, generator)
-        return output.logits, output.pump_loss
+        operators = self._as_operators(edge_index, edge_weight)
+        encoding = self.encode(x, operators)
+        return self.decode(encoding, operators, generator), encoding.pump_loss
 
     def run(
         self,
@@ -217,8 +223,12 @@ class DJGNN(nn.Module):
     ) -> Tensor:
         """The second half of a pass: logits of all nodes, or of the rows of `operators`."""
         rows = operators.index if isinstance(operators, RowOperators) else None
-        logits: Tensor = self.mixture(self._embed(encoding, operators, rows, generator))
-        return logits
+
+        def run() -> Tensor:
+            logits: Tensor = self.mixture(self._embed(encoding, operators, rows, generator))
+            return logits
+
+        return recompute(run, generator) if self.config.checkpoint else run()
 
     def _embed(
         self,
@@ -245,11 +255,28 @@ class DJGNN(nn.Module):
         An evaluation and the training step after it see the same U and search once. Positions
         are compared by value: optimisers may change weights without leaving a trace.
         """
+        if capturing(u):
+            return self._search(u, operators.twins)
         held = self._ranked
-        if held is None or held[0] is not operators or not torch.equal(held[1], u):
-            ranked = rank_lists(u, operators.twins, self.num_ranks, self.config.engine)
+        if held is None or held[0] is not operators:
+            self._changes = 0
+            self._ranked = held = (operators, u.detach().clone(), self._search(u, operators.twins))
+        elif not torch.equal(held[1], u):
+            self._changes += 1
+            old = self._changes % self.config.refresh_every
+            ranked = held[2] if old else self._search(u, operators.twins)
             self._ranked = held = (operators, u.detach().clone(), ranked)
         return held[2]
+
+    def _search(self, u: Tensor, twins: TwinClasses) -> JumpHierarchy:
+        if self.config.refresh == "lazy" and not capturing(u):
+            return self._lazy(u, twins, self.num_ranks)
+        return rank_lists(u, twins, self.num_ranks, self.config.engine, self._memory)
+
+    @property
+    def search_saving(self) -> Saving:
+        """What ``refresh="lazy"`` saved since the weights were drawn."""
+        return self._lazy.saving
 
     def scale(self, operators: GraphOperators) -> Tensor | float:
         """The factor s of the distances: 1, 1/vol, or learned."""

@@ -201,13 +201,19 @@ def step(
     generator: torch.Generator | None = None,
 ) -> tuple[Tensor, Tensor]:
     """One step of the optimiser: cross-entropy on the training nodes + lambda x pump loss."""
-    logits, pump_loss = passes.train(generator)
-    fit_loss = F.cross_entropy(logits, targets.train_y, targets.class_weight)
-    loss = fit_loss + config.pump_weight * pump_loss
-    loss.backward()  # type: ignore[no-untyped-call]
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-    return loss.detach(), pump_loss.detach()
+
+    def run() -> tuple[Tensor, Tensor]:
+        logits, pump_loss = passes.train(generator)
+        fit_loss = F.cross_entropy(logits, targets.train_y, targets.class_weight)
+        loss = fit_loss + config.pump_weight * pump_loss
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return loss.detach(), pump_loss.detach()
+
+    repeat: Any = getattr(passes, "repeat", None)
+    done: tuple[Tensor, Tensor] = run() if repeat is None else repeat(run, optimizer, generator)
+    return done
 
 
 def _class_weight(

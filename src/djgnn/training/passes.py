@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from djgnn.jumps.ranks import check_finite
 from djgnn.model import DJGNN
 from djgnn.model.djgnn import Encoding
+from djgnn.training.graphed import Captured, can_be_captured
 
 
 class Passes(Protocol):
@@ -30,6 +33,8 @@ def two_phase(module: nn.Module, inputs: tuple[Any, Any], train: Tensor) -> Pass
         train: Indices of the training nodes.
     """
     if isinstance(module, DJGNN):
+        if can_be_captured(module, inputs[1]):
+            return _CapturedPasses(module, inputs, train)
         return _SharedPasses(module, inputs, train)
     return _PlainPasses(module, inputs, train)
 
@@ -54,6 +59,47 @@ class _SharedPasses:
         self.encoding = self.module.encode(self.x, self.operators)
         with torch.no_grad():
             return self.module.decode(self.encoding.detach(), self.operators)
+
+
+class _CapturedPasses(_SharedPasses):
+    """A DJ-GNN's passes over a small graph on a GPU, each one launch.
+
+    Both take the whole way: sharing the first half would cost more than it saves.
+    """
+
+    def __init__(self, module: DJGNN, inputs: tuple[Any, Any], train: Tensor) -> None:
+        super().__init__(module, inputs, train)
+        self._evaluation = Captured()
+        self._steps: Captured | None = None
+
+    def train(self, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        self.module.train()
+        encoding = self.module.encode(self.x, self.operators)
+        return self.module.decode(encoding, self.rows, generator), encoding.pump_loss
+
+    def evaluate(self) -> Tensor:
+        logits, u = self._evaluation(self._evaluate)
+        check_finite(u)
+        return logits.clone()
+
+    def repeat(
+        self,
+        run: Callable[[], tuple[Tensor, Tensor]],
+        optimizer: torch.optim.Optimizer,
+        generator: torch.Generator | None,
+    ) -> tuple[Tensor, Tensor]:
+        """One step of the optimiser, as `run` does it."""
+        if self._steps is None or self._steps.optimizer is not optimizer:
+            self._steps = Captured(generator, optimizer)
+        loss, pump_loss = self._steps(run)
+        return loss, pump_loss
+
+    @torch.no_grad()
+    def _evaluate(self) -> tuple[Tensor, Tensor]:
+        self.module.eval()
+        # Replays write into the tensors of the encoding that was captured: it is always the last.
+        self.encoding = encoding = self.module.encode(self.x, self.operators)
+        return self.module.decode(encoding, self.operators), encoding.pump.u
 
 
 class _PlainPasses:

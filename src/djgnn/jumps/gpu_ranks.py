@@ -1,0 +1,157 @@
+"""Rank lists on a GPU: coincident points merged, tiles searched, ties settled, all in place."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from djgnn.jumps.engines import pairwise_distances
+from djgnn.jumps.ranks import ROUNDING, ROW_ELEMENTS, flatten
+from djgnn.jumps.tiles import SearchMemory
+from djgnn.jumps.triton_search import nearest_of_few, pair_squares, triton_search
+from djgnn.jumps.twins import TwinClasses
+
+# Up to here comparing all pairs in float64 beats sorting them in space first.
+FEW = 1 << 15
+FEW_ELEMENTS = 1 << 24
+
+
+@torch.no_grad()
+def gpu_rank_lists(
+    points: Tensor, twins: TwinClasses, num_ranks: int, memory: SearchMemory | None = None
+) -> Tensor:
+    """The first ranks of every class, the nodes sorted by (distance, node).
+
+    Classes at the same position are merged first. Lists of classes sorted by (distance, class) are
+    long enough: a node of rank r belongs to one of the r first classes, since every class before
+    its own, by distance or by smallest node, has a node before it.
+
+    Args:
+        points: Position of every class, in the precision of U.
+        twins: Classes of nodes with equal positions.
+        num_ranks: R, at least 1.
+        memory: What earlier searches left.
+
+    Shapes:
+        points ``[m, p]``, result ``[m, R]``.
+    """
+    if few(points.shape[0], num_ranks):
+        return _rank_few(points, twins, num_ranks)
+    merged, group = merge_coincident(points, twins)
+    inner = points if group is None else points[_first_class(merged, twins)]
+    width = min(num_ranks, merged.num_classes)
+    candidates = triton_search(inner, width, memory)
+    ranks = _expand(inner, merged, candidates, num_ranks)
+    return ranks if group is None else ranks[group]
+
+
+def few(m: int, num_ranks: int) -> bool:
+    """Whether lists of m points are found without a look at the values, so in a CUDA graph too."""
+    return m <= FEW and m * num_ranks**2 <= FEW_ELEMENTS
+
+
+def _rank_few(points: Tensor, twins: TwinClasses, num_ranks: int) -> Tensor:
+    """All pairs in float64; ties between classes are always settled node by node."""
+    width = min(num_ranks, points.shape[0])
+    candidates, squares = nearest_of_few(points, width)
+    # A root may join two squares, and the oracle sorts roots.
+    distances = squares.sqrt()
+    if twins.num_nodes == twins.num_classes:
+        return _sorted_nodes(candidates, distances, num_ranks)
+    return _sorted_nodes(*_members(twins, candidates, distances, num_ranks), num_ranks)
+
+
+def merge_coincident(points: Tensor, twins: TwinClasses) -> tuple[TwinClasses, Tensor | None]:
+    """Classes of nodes at exactly the same position, and the new class of each old one.
+
+    ``None`` stands for the identity: no two classes are at the same position.
+    """
+    code = _hash(points)
+    ordered, order = torch.sort(code)
+    same = ordered[1:] == ordered[:-1]
+    if not bool(same.any()):
+        return twins, None
+    equal = (points[order[1:]] == points[order[:-1]]).all(dim=1)
+    if bool((same & ~equal).any()):  # a collision of hashes
+        group = torch.unique(points, dim=0, return_inverse=True)[1]
+    else:
+        group = torch.empty_like(order)
+        group[order[:1]] = 0
+        group[order[1:]] = (~same).cumsum(0)
+    merged = classes_of(group[twins.class_of])
+    return merged, merged.class_of[twins.representative]
+
+
+def classes_of(labels: Tensor) -> TwinClasses:
+    """:meth:`TwinClasses.from_labels` without leaving the device; labels are 0, 1, ..."""
+    n, device = labels.numel(), labels.device
+    count = torch.bincount(labels)
+    first = torch.full_like(count, n).scatter_reduce_(
+        0, labels, torch.arange(n, device=device), "amin"
+    )
+    by_first = first.argsort()
+    number = torch.empty_like(by_first)
+    number[by_first] = torch.arange(by_first.numel(), device=device)
+    class_of = number[labels]
+    members = class_of.argsort(stable=True)
+    count = count[by_first]
+    return TwinClasses(class_of, members, count.cumsum(0) - count, count)
+
+
+def _first_class(merged: TwinClasses, twins: TwinClasses) -> Tensor:
+    return twins.class_of[merged.representative]
+
+
+def _hash(points: Tensor) -> Tensor:
+    """A 64-bit number per point, the same for equal points."""
+    whole = torch.int32 if points.dtype == torch.float32 else torch.int64
+    bits = (points + 0.0).contiguous().view(whole).long()  # -0 becomes +0
+    factor = torch.arange(1, 2 * points.shape[1], 2, device=points.device)
+    mixed = (bits + factor) * -0x61C8864680B583EB
+    mixed = (mixed ^ (mixed >> 29)) * (factor * 0x3C79AC492BA7B653 | 1)
+    total = (mixed ^ (mixed >> 32)).sum(dim=1)
+    return total * -0x61C8864680B583EB
+
+
+def _expand(points: Tensor, twins: TwinClasses, candidates: Tensor, num_ranks: int) -> Tensor:
+    """Members of the candidate classes one after the other; equidistant classes by node."""
+    m = points.shape[0]
+    own = torch.arange(m, device=points.device)
+    distances = pair_squares(points, own, candidates).sqrt()
+    ends = twins.count[candidates].cumsum(dim=1)
+    ranks = flatten(candidates, ends, twins, num_ranks)
+    close = distances[:, 1:] - distances[:, :-1] <= ROUNDING * distances[:, 1:]
+    tied = (close & (ends[:, :-1] - twins.count[candidates[:, :-1]] < num_ranks)).any(dim=1)
+    rows = tied.nonzero().squeeze(1)
+    step = max(1, ROW_ELEMENTS // (candidates.shape[1] * num_ranks))
+    for begin in range(0, rows.numel(), step):
+        part = rows[begin : begin + step]
+        ranks[part] = _settle(points, twins, part, candidates[part], num_ranks)
+    return ranks
+
+
+def _settle(
+    points: Tensor, twins: TwinClasses, rows: Tensor, candidates: Tensor, num_ranks: int
+) -> Tensor:
+    """Lists of nodes sorted by (distance, node), from the first members of candidate classes."""
+    exact = points.double()
+    distances = pairwise_distances(exact[rows][:, None], exact[candidates]).squeeze(1)
+    return _sorted_nodes(*_members(twins, candidates, distances, num_ranks), num_ranks)
+
+
+def _members(
+    twins: TwinClasses, candidates: Tensor, distances: Tensor, num_ranks: int
+) -> tuple[Tensor, Tensor]:
+    """The first members of candidate classes and their distances, infinite beyond the last."""
+    place = torch.arange(num_ranks, device=candidates.device)
+    count = twins.count[candidates][..., None]
+    there = twins.start[candidates][..., None] + torch.minimum(place, count - 1)
+    far = torch.where(place < count, distances[..., None], torch.inf)
+    return twins.members[there].flatten(1), far.flatten(1)
+
+
+def _sorted_nodes(nodes: Tensor, distances: Tensor, num_ranks: int) -> Tensor:
+    """The first nodes by (distance, node)."""
+    nodes, order = nodes.sort(dim=1)
+    order = distances.gather(1, order).sort(dim=1, stable=True).indices
+    return nodes.gather(1, order[:, :num_ranks])

@@ -1,0 +1,250 @@
+"""Triton kernels of the exact search: running top-K in registers, far tiles never touched."""
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+try:
+    import triton.language as tl
+    from triton import jit
+except ImportError:  # only a GPU calls these, and only with Triton
+
+    def jit(kernel):
+        """Leave a kernel as it is."""
+        return kernel
+
+
+@jit
+def _squares(points, stride, here, columns, kind, P: tl.constexpr):
+    """Squared distances of some columns to some rows, by differences, ``[columns, rows]``."""
+    total = tl.zeros([columns.shape[0], here.shape[0]], kind)
+    for d in tl.static_range(P):
+        x = tl.load(points + d * stride + here)
+        y = tl.load(points + d * stride + columns)
+        gap = y[:, None] - x[None, :]
+        total += gap * gap
+    return total
+
+
+@jit
+def _box_to_boxes(low, high, tile_stride, bottom, top, row_tiles, t, kind, P: tl.constexpr):
+    """Squared distances of the box of the rows to the boxes of some tiles."""
+    total = tl.zeros([t.shape[0]], kind)
+    for d in tl.static_range(P):
+        left = tl.load(low + d * tile_stride + t)
+        right = tl.load(high + d * tile_stride + t)
+        above = left - tl.load(top + d * row_tiles)
+        below = tl.load(bottom + d * row_tiles) - right
+        gap = tl.maximum(tl.maximum(above, below), 0.0)
+        total += gap * gap
+    return total
+
+
+@jit
+def _points_to_box(points, stride, here, low, high, tile_stride, t, kind, P: tl.constexpr):
+    """Squared distances of the rows to the box of one tile."""
+    total = tl.zeros([here.shape[0]], kind)
+    for d in tl.static_range(P):
+        x = tl.load(points + d * stride + here)
+        left = tl.load(low + d * tile_stride + t)
+        right = tl.load(high + d * tile_stride + t)
+        gap = tl.maximum(tl.maximum(left - x, x - right), 0.0)
+        total += gap * gap
+    return total
+
+
+@jit
+def _nearest_of(squares, label):
+    """The least (distance, label) of each row."""
+    near = tl.min(squares, axis=0)
+    who = tl.min(tl.where(squares == near[None, :], label[:, None], 2147483647), axis=0)
+    return near, who
+
+
+@jit
+def _worst_of(best, names):
+    """The greatest (distance, label) of each list."""
+    worst = tl.max(best, axis=0)
+    return worst, tl.max(tl.where(best == worst[None, :], names, -1), axis=0)
+
+
+@jit
+def _better(near, who, worst, worst_name, bound):
+    return (near <= bound) & ((near < worst) | ((near == worst) & (who < worst_name)))
+
+
+@jit
+def _absorb(squares, label, best, names, worst, worst_name, bound):
+    """Take into the lists whatever of a tile belongs there."""
+    near, who = _nearest_of(squares, label)
+    better = _better(near, who, worst, worst_name, bound)
+    while tl.max(better.to(tl.int32), axis=0) > 0:
+        leaves = (best == worst[None, :]) & (names == worst_name[None, :]) & better[None, :]
+        best = tl.where(leaves, near[None, :], best)
+        names = tl.where(leaves, who[None, :], names)
+        worst, worst_name = _worst_of(best, names)
+        squares = tl.where(label[:, None] == who[None, :], float("inf"), squares)
+        near, who = _nearest_of(squares, label)
+        better = _better(near, who, worst, worst_name, bound)
+    return best, names, worst, worst_name
+
+
+@jit
+def nearest_kernel(
+    points, label, low, high, rows, row_low, row_high, bounds, out_names, out_best,
+    num_rows, num_tiles, stride, tile_stride, row_tiles, slack, splits,
+    P: tl.constexpr, Q: tl.constexpr, SLOTS: tl.constexpr,
+    ROWS: tl.constexpr, TILE: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
+    """The Q least (squared distance, label) of each of ROWS rows.
+
+    Tiles are visited only if their box is nearer to the box of the rows, and then to some row,
+    than the Q-th distance found so far. Where rows are few, several programs share the tiles, and
+    each leaves a list of its own.
+    """
+    kind = points.dtype.element_ty
+    pid = tl.program_id(0)
+    split = tl.program_id(1)
+    r = pid * ROWS + tl.arange(0, ROWS)
+    r = tl.minimum(r, num_rows - 1)
+    here = tl.load(rows + r)
+    bound = tl.load(bounds + r)
+    slot = tl.arange(0, SLOTS)
+    empty = tl.where(slot < Q, float("inf"), -1.0).to(kind)
+    best = tl.zeros([SLOTS, ROWS], kind) + empty[:, None]
+    names = tl.zeros([SLOTS, ROWS], tl.int32) + (2147483647 - slot)[:, None]
+    worst, worst_name = _worst_of(best, names)
+
+    own = (tl.min(here, axis=0) // TILE).to(tl.int32)
+    first = tl.maximum(own - 1, 0)
+    last = tl.minimum(own + 2, num_tiles)
+    for near_tile in range(first, tl.where(split == 0, last, first)):
+        columns = near_tile * TILE + tl.arange(0, TILE)
+        squares = _squares(points, stride, here, columns, kind, P)
+        best, names, worst, worst_name = _absorb(
+            squares, tl.load(label + columns), best, names, worst, worst_name, bound
+        )
+
+    chunks = tl.cdiv(num_tiles, CHUNK)
+    own_chunk = own // CHUNK
+    for i in range(split, chunks, splits):
+        c = (own_chunk + i) % chunks
+        t = c * CHUNK + tl.arange(0, CHUNK)
+        box = slack * _box_to_boxes(
+            low, high, tile_stride, row_low + pid, row_high + pid, row_tiles, t, kind, P
+        )
+        far = tl.max(tl.minimum(worst, bound), axis=0)
+        wanted = (box <= far) & ((t < first) | (t >= last)) & (t < num_tiles)
+        following = tl.min(tl.where(wanted, t, 2147483647), axis=0)
+        while following < num_tiles:
+            touch = _points_to_box(points, stride, here, low, high, tile_stride, following, kind, P)
+            reached = (touch * slack <= tl.minimum(worst, bound)).to(tl.int32)
+            if tl.max(reached, axis=0) > 0:
+                columns = following * TILE + tl.arange(0, TILE)
+                squares = _squares(points, stride, here, columns, kind, P)
+                passing = tl.min(squares, axis=0) <= tl.minimum(worst, bound)
+                if tl.max(passing.to(tl.int32), axis=0) > 0:
+                    best, names, worst, worst_name = _absorb(
+                        squares, tl.load(label + columns), best, names, worst, worst_name, bound
+                    )
+            far = tl.max(tl.minimum(worst, bound), axis=0)
+            wanted = wanted & (t > following) & (box <= far)
+            following = tl.min(tl.where(wanted, t, 2147483647), axis=0)
+
+    r = pid * ROWS + tl.arange(0, ROWS)
+    place = (r[None, :].to(tl.int64) * splits + split) * Q + slot[:, None]
+    keep = (r < num_rows)[None, :] & (slot < Q)[:, None]
+    tl.store(out_names + place, names, mask=keep)
+    tl.store(out_best + place, best, mask=keep)
+
+
+@jit
+def pair_kernel(
+    points, own, names, out, num_rows, num_points, P: tl.constexpr, Q: tl.constexpr,
+    SLOTS: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """Squared distances, in float64, of each row's point to the points of its list."""
+    r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    slot = tl.arange(0, SLOTS)
+    keep = (r < num_rows)[:, None] & (slot < Q)[None, :]
+    place = r[:, None].to(tl.int64) * Q + slot[None, :]
+    mine = tl.load(own + r, mask=r < num_rows, other=0).to(tl.int64)
+    theirs = tl.load(names + place, mask=keep, other=0).to(tl.int64)
+    there = theirs < num_points  # empty places of a list name no point
+    total = tl.zeros([ROWS, SLOTS], tl.float64)
+    for d in range(P):
+        x = tl.load(points + mine * P + d).to(tl.float64)
+        y = tl.load(points + theirs * P + d, mask=there, other=float("inf")).to(tl.float64)
+        gap = x[:, None] - y
+        total += gap * gap
+    tl.store(out + place, total, mask=keep)
+
+
+@jit
+def products_kernel(
+    points, norms, rows, out_names, out_best, num_rows, num_tiles,
+    P: tl.constexpr, Q: tl.constexpr, SLOTS: tl.constexpr,
+    ROWS: tl.constexpr, TILE: tl.constexpr, STAGES: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """The Q least ``|y|^2 - 2 x y`` of each of ROWS rows, by matrix products, over all points."""
+    r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    here = tl.load(rows + tl.minimum(r, num_rows - 1))
+    d = tl.arange(0, P)
+    x = tl.load(points + here[None, :] * P + d[:, None]) * -2.0
+    slot = tl.arange(0, SLOTS)
+    empty = tl.where(slot < Q, float("inf"), -float("inf"))
+    best = tl.zeros([SLOTS, ROWS], tl.float32) + empty[:, None]
+    names = tl.zeros([SLOTS, ROWS], tl.int32) + (2147483647 - slot)[:, None]
+    worst, worst_name = _worst_of(best, names)
+    bound = tl.zeros([ROWS], tl.float32) + 3.0e38
+    for t in tl.range(0, num_tiles, num_stages=STAGES):
+        columns = t * TILE + tl.arange(0, TILE)
+        y = tl.load(points + columns[:, None] * P + d[None, :])
+        squares = tl.dot(y, x, input_precision=PRECISION) + tl.load(norms + columns)[:, None]
+        passing = tl.min(squares, axis=0) < worst
+        if tl.max(passing.to(tl.int32), axis=0) > 0:
+            best, names, worst, worst_name = _absorb(
+                squares, columns, best, names, worst, worst_name, bound
+            )
+    place = r[None, :].to(tl.int64) * Q + slot[:, None]
+    keep = (r < num_rows)[None, :] & (slot < Q)[:, None]
+    tl.store(out_names + place, names, mask=keep)
+    tl.store(out_best + place, best, mask=keep)
+
+
+@jit
+def _squares_of_few(points, num_points, here, columns, there, P: tl.constexpr):
+    total = tl.zeros([columns.shape[0], here.shape[0]], tl.float64)
+    for d in tl.static_range(P):
+        x = tl.load(points + d * num_points + here).to(tl.float64)
+        y = tl.load(points + d * num_points + columns, mask=there, other=float("inf"))
+        gap = y.to(tl.float64)[:, None] - x[None, :]
+        total += gap * gap
+    return total
+
+
+@jit
+def few_kernel(
+    points, out_names, out_best, num_points,
+    P: tl.constexpr, Q: tl.constexpr, SLOTS: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """The Q least (squared distance in float64, point) of ROWS points among all points."""
+    r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    here = tl.minimum(r, num_points - 1)
+    slot = tl.arange(0, SLOTS)
+    empty = tl.where(slot < Q, float("inf"), -1.0).to(tl.float64)
+    best = tl.zeros([SLOTS, ROWS], tl.float64) + empty[:, None]
+    names = tl.zeros([SLOTS, ROWS], tl.int32) + (2147483647 - slot)[:, None]
+    worst, worst_name = _worst_of(best, names)
+    bound = tl.zeros([ROWS], tl.float64) + 1.0e300
+    for t in range(tl.cdiv(num_points, TILE)):
+        columns = t * TILE + tl.arange(0, TILE)
+        squares = _squares_of_few(points, num_points, here, columns, columns < num_points, P)
+        passing = tl.min(squares, axis=0) <= worst
+        if tl.max(passing.to(tl.int32), axis=0) > 0:
+            best, names, worst, worst_name = _absorb(
+                squares, columns, best, names, worst, worst_name, bound
+            )
+    place = r[None, :].to(tl.int64) * Q + slot[:, None]
+    keep = (r < num_points)[None, :] & (slot < Q)[:, None]
+    tl.store(out_names + place, names.to(tl.int64), mask=keep)
+    tl.store(out_best + place, best, mask=keep)

@@ -1,0 +1,94 @@
+"""CUDA graphs: a whole step of a small graph as one launch.
+
+On a GPU a step of a few thousand nodes is some three hundred kernels of a few microseconds each;
+launching them one by one takes ten times as long as running them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from djgnn.jumps.engines import on_tiles
+from djgnn.jumps.gpu_ranks import few
+from djgnn.model import DJGNN, GraphOperators
+
+Run = Callable[[], tuple[Tensor, ...]]
+WARM_UP = 3
+
+
+def can_be_captured(module: DJGNN, operators: GraphOperators) -> bool:
+    """Whether a step looks at no value: a GPU, Triton, and few enough points to rank blindly."""
+    ranks, c = module.num_ranks, module.config
+    if c.checkpoint or c.refresh_every > 1:
+        return False
+    blind = few(operators.twins.num_classes, ranks)
+    return blind and on_tiles(c.engine, module.pump.weight.t(), ranks)
+
+
+class Captured:
+    """A function without arguments that does the same to the same tensors at every call.
+
+    The first calls run as they are; then the function is captured, and replayed from there on.
+    Every replay overwrites the tensors that the call before returned. If it cannot be captured
+    it goes on running as it is.
+
+    Args:
+        generator: Source of randomness inside the function.
+        optimizer: Stepped inside the function.
+    """
+
+    def __init__(
+        self,
+        generator: torch.Generator | None = None,
+        optimizer: torch.optim.Optimizer | None = None,
+    ) -> None:
+        self.generator, self.optimizer = generator, optimizer
+        self._calls = 0
+        self._graph: Any = None
+        self._result: tuple[Tensor, ...] = ()
+        self._refused = False
+
+    def __call__(self, run: Run) -> tuple[Tensor, ...]:
+        """The result of `run`, which must be the same function at every call."""
+        self._calls += 1
+        if self._graph is None and (self._refused or self._calls <= WARM_UP):
+            return self._beside(run)
+        if self._graph is None and not self._capture(run):
+            return self._beside(run)
+        self._graph.replay()
+        return self._result
+
+    def _beside(self, run: Run) -> tuple[Tensor, ...]:
+        """Run on a stream of its own, as what is captured later must never have seen the first."""
+        here = torch.cuda.current_stream()
+        beside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        beside.wait_stream(here)
+        with torch.cuda.stream(beside):
+            result = run()
+        here.wait_stream(beside)
+        return result
+
+    def _capture(self, run: Run) -> bool:
+        graph = torch.cuda.CUDAGraph()
+        if self.generator is not None:
+            graph.register_generator_state(self.generator)
+        groups = [] if self.optimizer is None else self.optimizer.param_groups
+        for group in groups:
+            group["capturable"] = True
+        torch.cuda.synchronize()
+        try:
+            with torch.cuda.graph(graph):
+                self._result = run()
+        except RuntimeError as error:
+            self._refused = True
+            if self.optimizer is not None:
+                self.optimizer.zero_grad(set_to_none=True)
+            warnings.warn(f"steps run without a CUDA graph: {error}", RuntimeWarning, stacklevel=3)
+            return False
+        self._graph = graph
+        return True
