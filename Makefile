@@ -3,7 +3,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: setup demo test lint format clean
+.PHONY: setup demo test lint chromium format clean
 
 setup: $(READY)
 
@@ -21,7 +21,15 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint
+# The browser tests need Chromium; they are skipped where it cannot be installed.
+chromium:
+	@command -v chromium >/dev/null 2>&1 || { \
+	  [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && \
+	  DEBIAN_FRONTEND=noninteractive timeout 240 sh -c \
+	    'apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium' \
+	    >/dev/null 2>&1; } || true
+
+test: lint chromium
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 format: $(READY)

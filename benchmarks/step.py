@@ -1,6 +1,6 @@
 """One training step against the dense O(n^2) formulation, in one run.
 
-    python benchmarks/step.py [--data DIR] [--datasets texas,squirrel,actor] [--device cuda]
+    python benchmarks/step.py [--data DIR] [--datasets texas,chameleon,squirrel,actor] [--device D]
 
 Both sides take the same weights and the paper's configuration (preset `author`): forward, loss,
 backward and Adam, with dropout, ranks recomputed at every step. Our steps and dense ones take

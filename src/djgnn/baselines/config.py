@@ -129,7 +129,7 @@ class BaselineConfig:
         except (ArithmeticError, TypeError, ValueError) as error:
             raise InputError(
                 f"{path}: is not a usable configuration; compare with the config.yaml of a run "
-                f"(got {error})"
+                f"(got {str(error)[:300]})"
             ) from error
 
 

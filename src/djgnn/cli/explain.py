@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from djgnn.errors import InputError
-from djgnn.model.explain import BranchPart, Explanation, Neighbour
+from djgnn.model.explain import Explanation, Neighbour
 
 
 def run_explain(run: Path, node: str, device: str, quiet: bool) -> dict[str, Any]:
@@ -56,10 +56,12 @@ def _print(found: Explanation, chances: dict[str, float]) -> None:
     table.add_row("[bold]logit[/bold]", "", *_added(found.logits, first, second), end_section=True)
     console.print(table)
     console.print(_neighbours(found))
-    console.print(
-        "[dim]twin: the same row of A, so the same place whatever was learned. tie of k: k nodes "
-        "are at this distance and the one with the lowest number comes first.[/dim]"
-    )
+    near = [n for part in found.branches for n in part.neighbours]
+    if any(n.twin or n.ties for n in near):
+        console.print(
+            "[dim]twin: the same row of A, so the same place whatever was learned. tie of k: k "
+            "nodes are at this distance and the one with the lowest number comes first.[/dim]"
+        )
 
 
 def _added(values: dict[str, float], first: str, second: str) -> tuple[str, ...]:
@@ -68,31 +70,35 @@ def _added(values: dict[str, float], first: str, second: str) -> tuple[str, ...]
 
 
 def _neighbours(found: Explanation) -> Table:
-    table = Table(title="Who stands behind each branch")
+    table = Table(title="Who stands behind each branch, beside the node itself")
     for column in ("branch", "node", "label", "part", "weight", "rank", "distance", "note"):
         right = column in ("weight", "rank", "distance")
-        table.add_column(column, justify="right" if right else "left", no_wrap=column != "node")
+        name = column == "node"
+        table.add_column(
+            column,
+            justify="right" if right else "left",
+            no_wrap=not name,
+            overflow="fold" if name else "ellipsis",
+        )
     for part in found.branches:
-        for k, near in enumerate(part.neighbours):
-            last = k + 1 == len(part.neighbours) and not part.neighbours_left_out
-            table.add_row(*_row(part, near, found.node, k == 0), end_section=last)
+        others = [near for near in part.neighbours if near.node != found.node]
+        rows = [_row(near) for near in others] or [("[dim]-[/dim]",)]
         if part.neighbours_left_out:
-            more = f"and {part.neighbours_left_out} of less weight"
-            table.add_row("", f"[dim]{more}[/dim]", end_section=True)
+            rows.append((f"[dim]and {part.neighbours_left_out} of less weight[/dim]",))
+        for k, row in enumerate(rows):
+            table.add_row(part.branch if k == 0 else "", *row, end_section=k + 1 == len(rows))
     return table
 
 
-def _row(part: BranchPart, near: Neighbour, node: int, first: bool) -> tuple[str, ...]:
-    notes = ["itself"] if near.node == node else []
-    notes += ["twin"] if near.twin else []
+def _row(near: Neighbour) -> tuple[str, ...]:
+    notes = ["twin"] if near.twin else []
     notes += [f"tie of {near.ties + 1}"] if near.ties else []
     return (
-        part.branch if first else "",
         escape(near.name),
         "" if near.label is None else escape(near.label),
         near.part,
         f"{near.weight:.4f}",
-        str(near.rank or "") if near.rank is not None else "",
-        "" if near.distance is None else f"{near.distance:.4g}",
+        "" if near.rank is None else str(near.rank),
+        "" if near.distance is None else f"{near.distance:.3g}",
         ", ".join(notes),
     )

@@ -28,6 +28,7 @@ _LEAST = {
     "classifier_layers": 1,
     "refresh_every": 1,
 }
+_SWITCHES = ("homophilic", "structure", "checkpoint")
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,9 @@ class ModelConfig:
                 raise ValueError(
                     f"{key} must be a whole number of at least {least} (got {value!r})"
                 )
+        for key in _SWITCHES:
+            if not isinstance(getattr(self, key), bool):
+                raise ValueError(f"{key} must be true or false (got {getattr(self, key)!r})")
         for key in ("dropout", "structure_dropout"):
             if not 0 <= getattr(self, key) < 1:
                 raise ValueError(

@@ -49,6 +49,9 @@ class TrainConfig:
     pump_lr: float = 0.03
 
     def __post_init__(self) -> None:
+        for key in ("structure_gate", "decoupled"):
+            if not isinstance(getattr(self, key), bool):
+                raise ValueError(f"{key} must be true or false (got {getattr(self, key)!r})")
         for key in ("epochs", "pump_epochs", "patience"):
             value = getattr(self, key)
             if value is not None and (isinstance(value, bool) or value != int(value) or value < 1):
@@ -135,7 +138,7 @@ class RunConfig:
         except (ArithmeticError, TypeError, ValueError) as error:
             raise InputError(
                 f"{path}: is not a usable configuration; compare with the config.yaml of a run "
-                f"(got {error})"
+                f"(got {str(error)[:300]})"
             ) from error
 
 

@@ -165,8 +165,9 @@ def read_card(folder: str | Path) -> dict[str, Any]:
             f"{folder}: not a run folder, {RESULT} cannot be read ({reason}); "
             "give a folder written by `djgnn fit --out`"
         ) from error
-    except ValueError as error:
-        raise InputError(f"{path}: damaged, not JSON ({error}); run `djgnn fit` again") from error
+    except (RecursionError, ValueError) as error:
+        what = str(error)[:200]
+        raise InputError(f"{path}: damaged, not JSON ({what}); run `djgnn fit` again") from error
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         raise InputError(f"{path}: not the card of a run of this version (wants {FORMAT!r})")
     for section, key in (("data", "sha256"), ("calibration", "temperature")):
