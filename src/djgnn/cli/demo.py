@@ -20,7 +20,8 @@ from djgnn.cli.progress import Epochs, epochs
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.model import DJGNN
 from djgnn.report.page import write_run_page
-from djgnn.report.run_data import load_run
+from djgnn.report.player import agreement
+from djgnn.report.run_data import RunData, load_run
 from djgnn.spectral import homophily, structural_heterophily
 from djgnn.training.config import TrainConfig, resolve
 from djgnn.training.folder import branch_weights, check_free, new_folder, write_run
@@ -53,7 +54,14 @@ def run_demo(out: Path, *, seed: int, device: str, quiet: bool) -> None:
     )
     console = Console(highlight=False, quiet=quiet)
     _print_graph(console, graph)
-    config = resolve("default", hidden_channels=WIDTH, epochs=EPOCHS, patience=PATIENCE)
+    # Edges lead from members to hubs only; with their reverses the pump sees both.
+    config = resolve(
+        "default",
+        hidden_channels=WIDTH,
+        epochs=EPOCHS,
+        patience=PATIENCE,
+        pump_adjacency="symmetric",
+    )
     plain = {
         name: baseline_config(name, hidden_channels=WIDTH, epochs=2 * EPOCHS, patience=2 * PATIENCE)
         for name in ("mlp", "gcn")
@@ -73,9 +81,11 @@ def run_demo(out: Path, *, seed: int, device: str, quiet: bool) -> None:
         write_run(folder, graph, config, best, result, seed + result.split)
         if recording is not None:
             recording.write(folder)
-    page = write_run_page(load_run(out))
+    run = load_run(out)
+    page = write_run_page(run)
     _print_comparison(console, {name: [r for _, r, _ in run] for name, run in runs.items()})
     _print_branches(console, best)
+    _print_jumps(console, run)
     console.print(
         f"\nPredictions, history, weights and card of the best of them on validation (seed "
         f"{seed + result.split}):\n  {escape(str(out / 'predictions.csv'))}\n"
@@ -148,3 +158,12 @@ def _print_branches(console: Console, fitted: Fitted) -> None:
     weights = branch_weights(fitted)
     shares = ", ".join(f"{name} {value:.2f}" for name, value in weights.items())
     console.print(f"mixing weights of its branches: {shares}")
+
+
+def _print_jumps(console: Console, run: RunData) -> None:
+    """Homophiliation in one line: whom the jumps join, against whom the edges join."""
+    everyone = np.arange(run.graph.num_nodes)
+    found = agreement(run.ranks[None], everyone, run.labels, run.branches)[0]
+    shares = [f"jump{k} {part['share']:.0%}" for k, part in enumerate(found) if part["links"]]
+    edges = homophily(run.graph, method="edge")
+    console.print(f"links that join equal labels: edges {edges:.0%}, {', '.join(shares)}")

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from djgnn.jumps import TwinClasses, rank_lists, twin_classes
+from djgnn.model.operators import treat
 from djgnn.report.arrays import pack_fraction, pack_index
 from djgnn.report.run_data import RunData
 from djgnn.spectral import homophily
@@ -57,7 +58,11 @@ def sampled_ranks(data: RunData, recording: Recording) -> NDArray[np.int64]:
     nodes = recording.nodes
     if nodes.size == data.graph.num_nodes:
         return recording.ranks
-    twins = twin_classes(data.graph.adjacency).class_of.numpy()[nodes]
+    model = data.config.model
+    seen = treat(data.graph.adjacency, model.pump_adjacency)
+    twins = twin_classes(seen).class_of.numpy()[nodes]
+    if model.source == "identity":
+        twins = nodes
     classes = TwinClasses.from_labels(np.unique(twins, return_inverse=True)[1])
     keep = min(recording.ranks.shape[2], nodes.size)
     lists = [rank_lists(torch.from_numpy(u), classes, keep).index.numpy() for u in recording.u]
