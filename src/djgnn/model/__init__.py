@@ -2,8 +2,9 @@
 
 from djgnn.model.config import PRESETS, ModelConfig, preset
 from djgnn.model.dense import dense_forward
-from djgnn.model.djgnn import DJGNN, DJOutput
+from djgnn.model.djgnn import DJGNN
 from djgnn.model.operators import GraphOperators, graph_operators
+from djgnn.model.outputs import DJOutput
 
 __all__ = [
     "DJGNN",

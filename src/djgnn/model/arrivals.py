@@ -14,8 +14,9 @@ from djgnn.filters.table import FilterTable, safe_norm
 from djgnn.graph.arrivals import Arrivals
 from djgnn.graph.operator import SparseOperator
 from djgnn.jumps import arrival_ranks, twin_classes
-from djgnn.model.djgnn import DJGNN, Encoding
+from djgnn.model.djgnn import DJGNN
 from djgnn.model.operators import GraphOperators, RowOperators
+from djgnn.model.outputs import Encoding
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,9 +13,10 @@ from djgnn.filters.aggregate import normalized_entries
 from djgnn.filters.table import safe_norm
 from djgnn.graph import Graph
 from djgnn.graph.operator import SparseOperator
-from djgnn.model.djgnn import DJGNN, DJOutput
+from djgnn.model.djgnn import DJGNN
 from djgnn.model.mixture import ConvexMixture
 from djgnn.model.operators import GraphOperators
+from djgnn.model.outputs import DJOutput
 
 MOST_NEIGHBOURS = 20
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from djgnn.errors import InputError
 from djgnn.graph import Graph, Split
-from djgnn.model.djgnn import Encoding
+from djgnn.model.outputs import Encoding
 from djgnn.training.allocator import release_free_memory
 from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.config import TrainConfig

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from djgnn.jumps.ranks import check_finite
 from djgnn.model import DJGNN
-from djgnn.model.djgnn import Encoding
+from djgnn.model.outputs import Encoding
 from djgnn.training.graphed import Captured, can_be_captured
 
 

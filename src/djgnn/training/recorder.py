@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write
 from djgnn.model import DJGNN
-from djgnn.model.djgnn import Encoding
+from djgnn.model.outputs import Encoding
 from djgnn.training.loop import Fitted
 from djgnn.training.progress import EpochRecord
 
