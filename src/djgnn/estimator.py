@@ -203,18 +203,18 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from djgnn.training.stored import load_model
 
         stored = load_model(folder, choose_device(device))
-        given = dict(stored.card.get("estimator") or {"preset": stored.config.preset})
-        if isinstance(given.get("class_weight"), list):
-            given["class_weight"] = dict(given["class_weight"])
-        try:
-            clf = cls(
-                **{"random_state": int(stored.card.get("seed", 0)), **given, "device": device}
-            )
-        except TypeError as error:
-            raise InputError(f"{folder}: its card has unknown parameters ({error})") from error
+        history = read_history(folder)
         stored.card.setdefault("structure_sha256", structure_hash(stored.graph))
-        clf.history_ = read_history(folder)
-        return clf._adopt(stored)
+        try:
+            given = dict(stored.card.get("estimator") or {"preset": stored.config.preset})
+            if isinstance(given.get("class_weight"), list):
+                given["class_weight"] = dict(given["class_weight"])
+            seed = int(stored.card.get("seed", 0))
+            clf = cls(**{"random_state": seed, **given, "device": device})._adopt(stored)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise InputError(f"{folder}: its card is damaged ({error}); fit again") from error
+        clf.history_ = history
+        return clf
 
     def _parameters(self) -> dict[str, Any]:
         """The constructor's arguments as plain values, for JSON."""

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -211,3 +212,36 @@ def test_ctrl_c_leaves_a_usable_run(djgnn, tables: Path, tmp_path: Path) -> None
     assert b"with --resume to go on" in said
     assert rows(djgnn("predict", out).stdout)
     assert json.loads((out / "result.json").read_text())["interrupted"] is True
+
+
+DAMAGE = {
+    "no weights": lambda p: (p / "weights.safetensors").unlink(),
+    "half the weights": lambda p: (p / "weights.safetensors").write_bytes(b"\x10" + bytes(40)),
+    "no graph": lambda p: (p / "graph.npz").unlink(),
+    "a text for a graph": lambda p: (p / "graph.npz").write_text("hello"),
+    "options with a tag": lambda p: (p / "config.yaml").write_text("a: !!python/name:os.system"),
+    "a card without figures": lambda p: (p / "result.json").write_text('{"format": "djgnn-run-1"}'),
+    "half a card": lambda p: (p / "result.json").write_text('{"format": '),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("command", ["predict", "explain", "report"])
+def test_a_damaged_run_is_refused_by_every_command(
+    djgnn, run: Path, tables: Path, later: Graph, damage: str, command: str, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(run, broken)
+    DAMAGE[damage](broken)
+    more = {
+        "predict": ("--edges", tables / "new_edges.csv", "--nodes", tables / "new_nodes.csv"),
+        "explain": (later.names()[3],),
+        "report": ("--out", tmp_path / "page.html"),
+    }[command]
+    done = djgnn(command, broken, *more)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "broken" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["broken"]

@@ -211,6 +211,13 @@ DAMAGE = {
     "card of another graph": lambda p: _card(p, data={"sha256": "0" * 64, "classes": []}),
     "card without temperature": lambda p: _card(p, calibration={}),
     "temperature of zero": lambda p: _card(p, calibration={"temperature": 0.0}),
+    "labels of a type that is none": lambda p: _card(
+        p, labels={"dtype": "no such type", "values": [1, 2]}
+    ),
+    "too few labels": lambda p: _card(p, labels={"dtype": "<i8", "values": [1]}),
+    "parameters that are none": lambda p: _card(p, estimator={"speed": 3}),
+    "no figures": lambda p: _card(p, result={}),
+    "card nested beyond reason": lambda p: (p / "result.json").write_text("[" * 100_000),
     "card that is a list": lambda p: (p / "result.json").write_text("[]"),
     "card that is no JSON": lambda p: (p / "result.json").write_bytes(b"\xff\xfe{"),
     "history that is no table": lambda p: (p / "history.csv").write_text("epoch\nmany\n"),

@@ -170,7 +170,7 @@ def read_card(folder: str | Path) -> dict[str, Any]:
         raise InputError(f"{path}: damaged, not JSON ({what}); run `djgnn fit` again") from error
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         raise InputError(f"{path}: not the card of a run of this version (wants {FORMAT!r})")
-    for section, key in (("data", "sha256"), ("calibration", "temperature")):
+    for section, key in (("data", "sha256"), ("calibration", "temperature"), ("result", "split")):
         if not isinstance(card.get(section), dict) or key not in card[section]:
             raise InputError(f"{path}: damaged, {section}.{key} is missing; run `djgnn fit` again")
     return card
