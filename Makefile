@@ -25,9 +25,9 @@ lint: $(READY)
 chromium:
 	@command -v chromium >/dev/null 2>&1 || { \
 	  [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && \
-	  DEBIAN_FRONTEND=noninteractive timeout 240 sh -c \
-	    'apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium' \
-	    >/dev/null 2>&1; } || true
+	  DEBIAN_FRONTEND=noninteractive timeout 240 sh -c 'o="-qq -o Acquire::http::Timeout=20 \
+	    -o Acquire::https::Timeout=20 -o Acquire::Retries=1"; apt-get $$o update && \
+	    apt-get $$o install -y --no-install-recommends chromium' >/dev/null 2>&1; } || true
 
 test: lint chromium
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
