@@ -144,6 +144,11 @@ def seeds(folder: Path) -> dict[str, bytes]:
     write_graphml(graph, folder / "g.graphml")
     write_npz(graph, folder / "g.npz")
     (folder / "c.yaml").write_text(RunConfig().to_yaml())
-    card = {"format": "djgnn-run-1", "data": {"classes": ["a", "b"]}, "result": {"test": 1.5}}
+    card = {
+        "format": "djgnn-run-1",
+        "data": {"classes": ["a", "b"], "sha256": "0" * 64},
+        "result": {"split": 0, "test": 1.5},
+        "calibration": {"temperature": 1.0},
+    }
     (folder / "result.json").write_text(json.dumps(card))
     return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
