@@ -1,6 +1,7 @@
 """Make the tables of the how-to: accounts that pay each other, some of them labelled.
 
     python docs/howto/payments.py FOLDER
+    python docs/howto/payments.py --score FOLDER/truth.csv FOLDER/new.csv
 
 Accounts of a kind pay the same few counterparties, which are of any kind: neighbours disagree, rows
 of the adjacency do not. Everything is generated; no account is real.
@@ -64,5 +65,18 @@ def main(folder: Path) -> None:
         writer.writerows((names[i], KINDS[kind[i]]) for i in range(n))
 
 
+def score(truth: Path, predictions: Path) -> None:
+    """Say how many accounts without a known kind are predicted rightly."""
+    with truth.open(newline="") as stream:
+        kinds = {row["account"]: row["kind"] for row in csv.DictReader(stream)}
+    with predictions.open(newline="") as stream:
+        rows = [row for row in csv.DictReader(stream) if not row["label"]]
+    right = sum(kinds[row["node"]] == row["prediction"] for row in rows)
+    print(f"{right} of {len(rows)} right ({right / len(rows):.1%})")
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "payments"))
+    if sys.argv[1:2] == ["--score"]:
+        score(Path(sys.argv[2]), Path(sys.argv[3]))
+    else:
+        main(Path(sys.argv[1] if len(sys.argv) > 1 else "payments"))

@@ -55,7 +55,7 @@ def test_every_second_change_is_searched() -> None:
 
 def test_checkpointing_changes_nothing_but_memory() -> None:
     plain, _ = trained()
-    other, _ = trained(checkpoint=True)
+    other, _ = trained(recompute=True)
     assert same(plain, other)
 
 

@@ -12,9 +12,8 @@ from typing import Any
 import yaml
 
 from djgnn.baselines.options import module_of, options_of
-from djgnn.errors import InputError
+from djgnn.graph.plain_yaml import read_configuration
 from djgnn.model.config import check_fields
-from djgnn.plain_yaml import read_mapping
 from djgnn.training.config import TrainConfig
 
 _SECTIONS = ("model", "options", "training", "source")
@@ -123,14 +122,7 @@ class BaselineConfig:
         Raises:
             InputError: If it is not readable, not YAML, or not a configuration.
         """
-        values = read_mapping(path)
-        try:
-            return cls.from_dict(values)
-        except (ArithmeticError, TypeError, ValueError) as error:
-            raise InputError(
-                f"{path}: is not a usable configuration; compare with the config.yaml of a run "
-                f"(got {str(error)[:300]})"
-            ) from error
+        return read_configuration(path, cls.from_dict)
 
 
 def default_training(model: str) -> TrainConfig:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from djgnn.jumps.engines import KDTREE_MAX_DIMENSION, THREADED_QUERIES, pairwise_distances
-from djgnn.jumps.ranks import ROUNDING, ROW_ELEMENTS, flatten
+from djgnn.jumps.ranks import ROW_ELEMENTS, first_nodes, list_candidates
 from djgnn.jumps.twins import TwinClasses
 
 
@@ -59,20 +59,13 @@ def _among_known(
     q = min(num_ranks + 1, twins.num_classes)
     candidates = _nearest(queries, points, q)
     gaps = queries[:, None, :] - points[candidates]
-    distances, order = gaps.square().sum(dim=2).sqrt().sort(dim=1, stable=True)
-    candidates = candidates.gather(1, order)
-    ends = twins.count[candidates].cumsum(dim=1)
-    ranks = flatten(candidates, ends, twins, num_ranks)
-    scale = distances[:, -1:].clamp_min(torch.finfo(distances.dtype).tiny)
-    close = distances[:, 1:] - distances[:, :-1] <= ROUNDING * scale
-    tied = (close & (ends[:, :-1] - twins.count[candidates[:, :-1]] < num_ranks)).any(dim=1)
-    rows = tied.nonzero().squeeze(1)
+    distances = gaps.square().sum(dim=2).sqrt()
+    ranks, tied = list_candidates(distances, candidates, twins, num_ranks)
     step = max(1, ROW_ELEMENTS // twins.num_nodes)
-    for begin in range(0, rows.numel(), step):
-        chosen = rows[begin : begin + step]
-        by_class = pairwise_distances(queries[chosen], points)
-        order = torch.argsort(by_class[:, twins.class_of], dim=1, stable=True)
-        ranks[chosen] = order[:, :num_ranks]
+    for begin in range(0, tied.numel(), step):
+        rows = tied[begin : begin + step]
+        by_class = pairwise_distances(queries[rows], points)
+        ranks[rows] = first_nodes(by_class[:, twins.class_of], num_ranks)
     near = points[twins.class_of[ranks]]
     return ranks, (queries[:, None, :] - near).square().sum(dim=2).sqrt()
 

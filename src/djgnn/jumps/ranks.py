@@ -166,18 +166,9 @@ def ranks_of_rows(
     """
     m = twins.num_classes
     distances = candidate_distances(points, candidates, rows)
-    distances, order = distances.sort(dim=1, stable=True)
-    candidates = candidates.gather(1, order)
-    ends = twins.count[candidates].cumsum(dim=1)
-    ranks = flatten(candidates, ends, twins, num_ranks)
-
-    scale = distances[:, -1:].clamp_min(torch.finfo(distances.dtype).tiny)
-    close = distances[:, 1:] - distances[:, :-1] <= ROUNDING * scale
-    # A tie matters if its first class still adds to the list.
-    tied = (close & (ends[:, :-1] - twins.count[candidates[:, :-1]] < num_ranks)).any(dim=1)
-    if not bool(tied.any()):
+    ranks, places = list_candidates(distances, candidates, twins, num_ranks)
+    if places.numel() == 0:
         return ranks
-    places = tied.nonzero().squeeze(1)
     if search is not None and places.numel() * m > 16 * ROW_ELEMENTS:
         merged = _merge_coincident(points, twins)
         if merged.num_classes < m // 2:
@@ -188,6 +179,25 @@ def ranks_of_rows(
     wanted = places if rows is None else rows[places]
     ranks[places] = settle_rows(points, twins, wanted, num_ranks)
     return ranks
+
+
+def list_candidates(
+    distances: Tensor, candidates: Tensor, twins: TwinClasses, num_ranks: int
+) -> tuple[Tensor, Tensor]:
+    """The nodes of the candidate classes by distance, and the rows in which a tie could matter.
+
+    Shapes:
+        distances and candidates ``[r, q]``, result ``[r, R]`` and ``[t]``.
+    """
+    distances, order = distances.sort(dim=1, stable=True)
+    candidates = candidates.gather(1, order)
+    ends = twins.count[candidates].cumsum(dim=1)
+    ranks = flatten(candidates, ends, twins, num_ranks)
+    scale = distances[:, -1:].clamp_min(torch.finfo(distances.dtype).tiny)
+    close = distances[:, 1:] - distances[:, :-1] <= ROUNDING * scale
+    # A tie matters if its first class still adds to the list.
+    tied = (close & (ends[:, :-1] - twins.count[candidates[:, :-1]] < num_ranks)).any(dim=1)
+    return ranks, tied.nonzero().squeeze(1)
 
 
 def candidate_distances(points: Tensor, candidates: Tensor, rows: Tensor | None = None) -> Tensor:
@@ -236,11 +246,11 @@ def settle_rows(points: Tensor, twins: TwinClasses, rows: Tensor, num_ranks: int
     step = max(1, min(ROW_ELEMENTS, n * n // 2) // n)
     for begin in range(0, rows.numel(), step):
         by_class = pairwise_distances(points[rows[begin : begin + step]], points)
-        ranks[begin : begin + step] = _first_nodes(by_class[:, twins.class_of], num_ranks)
+        ranks[begin : begin + step] = first_nodes(by_class[:, twins.class_of], num_ranks)
     return ranks
 
 
-def _first_nodes(distances: Tensor, num_ranks: int) -> Tensor:
+def first_nodes(distances: Tensor, num_ranks: int) -> Tensor:
     """The first nodes by (distance, node); only those within the last distance are sorted."""
     last = distances.topk(num_ranks, dim=1, largest=False).values[:, -1:]
     row, node = (distances <= last).nonzero(as_tuple=True)  # nodes in increasing order

@@ -28,7 +28,7 @@ _LEAST = {
     "classifier_layers": 1,
     "refresh_every": 1,
 }
-_SWITCHES = ("homophilic", "structure", "checkpoint")
+_SWITCHES = ("homophilic", "structure", "recompute")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ModelConfig:
             changed (:class:`djgnn.jumps.LazyRanks`), with the same result.
         refresh_every: Search at every so many changes of U, and keep old ranks in between; above 1
             it is an approximation.
-        checkpoint: Compute the branches twice, forth and back, instead of keeping them in memory.
+        recompute: Compute the branches twice, forth and back, instead of keeping them in memory.
 
     Raises:
         ValueError: For a value that is not allowed.
@@ -80,7 +80,7 @@ class ModelConfig:
     engine: str = "auto"
     refresh: str = "exact"
     refresh_every: int = 1
-    checkpoint: bool = False
+    recompute: bool = False
 
     def __post_init__(self) -> None:
         for key, allowed in _CHOICES.items():

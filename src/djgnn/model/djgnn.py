@@ -13,7 +13,6 @@ from djgnn.jumps import JumpHierarchy, LazyRanks, SearchMemory, TwinClasses, ran
 from djgnn.jumps.lazy import Saving
 from djgnn.jumps.ranks import capturing
 from djgnn.model.branches import HomophilicBranch, JumpBranches, StructureBranch
-from djgnn.model.checkpoint import recompute
 from djgnn.model.config import ModelConfig
 from djgnn.model.mixture import ConvexMixture
 from djgnn.model.operators import (
@@ -23,6 +22,7 @@ from djgnn.model.operators import (
     graph_operators,
 )
 from djgnn.model.outputs import DJOutput, Encoding
+from djgnn.model.recompute import recompute
 from djgnn.pump import DiffusionPump
 
 
@@ -183,7 +183,7 @@ class DJGNN(nn.Module):
             logits: Tensor = self.mixture(self._embed(encoding, operators, rows, generator))
             return logits
 
-        return recompute(run, generator) if self.config.checkpoint else run()
+        return recompute(run, generator) if self.config.recompute else run()
 
     def _embed(
         self,

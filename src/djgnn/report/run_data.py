@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from djgnn.errors import InputError
 from djgnn.graph import Graph
 from djgnn.model.explain import contributions
 from djgnn.training import calibration
 from djgnn.training.config import RunConfig
-from djgnn.training.folder import read_predictions
+from djgnn.training.folder import read_history, read_predictions
+from djgnn.training.progress import EpochRecord
 from djgnn.training.recorder import Recording
 from djgnn.training.stored import load_model
 
@@ -101,7 +102,7 @@ def load_run(folder: str | Path) -> RunData:
         folder=path,
         card=stored.card,
         config=stored.config,
-        history=read_history(path / "history.csv"),
+        history=_history(read_history(path)),
         predictions=_columns(read_predictions(path)),
         graph=stored.graph,
         recording=Recording.read(path),
@@ -117,17 +118,9 @@ def load_run(folder: str | Path) -> RunData:
     )
 
 
-def read_history(path: Path) -> dict[str, NDArray[np.float64]]:
-    """Columns of a ``history.csv``.
-
-    Raises:
-        InputError: If it is missing or not a table of numbers.
-    """
-    try:
-        columns = _columns(path.read_text("utf-8"))
-        return {key: np.array(values, dtype=np.float64) for key, values in columns.items()}
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read ({error}); run `djgnn fit` again") from error
+def _history(records: tuple[EpochRecord, ...]) -> dict[str, NDArray[np.float64]]:
+    names = [field.name for field in dataclasses.fields(EpochRecord)]
+    return {key: np.array([getattr(r, key) for r in records], dtype=np.float64) for key in names}
 
 
 def _columns(text: str) -> dict[str, list[str]]:

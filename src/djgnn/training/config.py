@@ -11,9 +11,8 @@ from typing import Any
 
 import yaml
 
-from djgnn.errors import InputError
+from djgnn.graph.plain_yaml import read_configuration
 from djgnn.model.config import ModelConfig, check_fields, preset
-from djgnn.plain_yaml import read_mapping
 
 
 @dataclass(frozen=True)
@@ -132,14 +131,7 @@ class RunConfig:
         Raises:
             InputError: If it is not readable, not YAML, or not a configuration.
         """
-        values = read_mapping(path)
-        try:
-            return cls.from_dict(values)
-        except (ArithmeticError, TypeError, ValueError) as error:
-            raise InputError(
-                f"{path}: is not a usable configuration; compare with the config.yaml of a run "
-                f"(got {str(error)[:300]})"
-            ) from error
+        return read_configuration(path, cls.from_dict)
 
 
 def resolve(name: str = "default", dataset: str | None = None, **changes: Any) -> RunConfig:

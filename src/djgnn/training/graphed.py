@@ -24,7 +24,7 @@ WARM_UP = 3
 def can_be_captured(module: DJGNN, operators: GraphOperators) -> bool:
     """Whether a step looks at no value: a GPU, Triton, and few enough points to rank blindly."""
     ranks, c = module.num_ranks, module.config
-    if c.checkpoint or c.refresh_every > 1:
+    if c.recompute or c.refresh_every > 1:
         return False
     blind = few(operators.twins.num_classes, ranks)
     return blind and on_tiles(c.engine, module.pump.weight.t(), ranks)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
 from djgnn.errors import InputError
+from djgnn.graph.files import readable_file
+
+Built = TypeVar("Built")
 
 LARGEST = 2**20
 DEEPEST = 20
@@ -33,8 +36,6 @@ def read_mapping(path: str | Path) -> dict[str, Any]:
         >>> read_mapping(file)
         {'model': {'num_jumps': 5}}
     """
-    from djgnn.graph.files import readable_file
-
     file = readable_file(path)
     size = file.stat().st_size
     if size > LARGEST:
@@ -60,6 +61,26 @@ def read_mapping(path: str | Path) -> dict[str, Any]:
             f"(got {type(values).__name__})"
         )
     return values
+
+
+def read_configuration(path: str | Path, build: Callable[[dict[str, Any]], Built]) -> Built:
+    """Read a YAML file and build a configuration from it.
+
+    Args:
+        path: The file.
+        build: Makes the configuration, or raises what the values are to blame for.
+
+    Raises:
+        InputError: If it is not readable, not plain YAML, or not a configuration.
+    """
+    values = read_mapping(path)
+    try:
+        return build(values)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path}: is not a usable configuration; compare with the config.yaml of a run "
+            f"(got {str(error)[:300]})"
+        ) from error
 
 
 def _check_events(file: Path, text: str) -> None:
