@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -95,3 +96,13 @@ def test_failures_are_told_apart() -> None:
         "out of memory"
     )
     assert describe(ValueError("a\n b")) == ("failed", "ValueError: a b")
+
+
+def test_the_version_of_the_code_is_the_same_under_every_python() -> None:
+    # Other versions of Python have other fields, most of them empty; `ast.dump` shows some.
+    tree = ast.parse("def f(a, b=0):\n    return f'{a}x'")
+    assert code._written(tree) == (
+        "Module(body=[FunctionDef(name='f',args=arguments(args=[arg(arg='a'),arg(arg='b')],"
+        "defaults=[Constant(value=0)]),body=[Return(value=JoinedStr(values=[FormattedValue("
+        "value=Name(id='a',ctx=Load()),conversion=-1),Constant(value='x')]))])])"
+    )

@@ -6,6 +6,7 @@ import ast
 import hashlib
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import djgnn
 
@@ -21,7 +22,8 @@ def code_version(model: str) -> str:
 
     The source is what a run of the model can import, found by following the imports of
     :mod:`djgnn.bench.cell` and of the model's own file; other baselines do not count. Comments,
-    docstrings and layout do not count either, so that a better explanation repeats no run.
+    docstrings and layout do not count either, so that a better explanation repeats no run; nor does
+    the version of Python, so that two machines can share their results.
 
     Args:
         model: ``"djgnn"`` or a baseline.
@@ -86,4 +88,15 @@ def _meaning(file: Path | None) -> str:
             first = node.body[0] if node.body else None
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
                 node.body = node.body[1:]
-    return ast.dump(tree)
+    return _written(tree)
+
+
+def _written(node: Any) -> str:
+    """A syntax tree as text that does not depend on the version of Python, as `ast.dump` does."""
+    if isinstance(node, list):
+        return f"[{','.join(_written(item) for item in node)}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = ((name, value) for name, value in ast.iter_fields(node) if value not in (None, []))
+    inner = ",".join(f"{name}={_written(value)}" for name, value in fields if name != "kind")
+    return f"{type(node).__name__}({inner})"
