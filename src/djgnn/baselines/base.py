@@ -24,6 +24,8 @@ class Baseline(nn.Module):
     sparse_features: ClassVar[bool] = True
     node_parameters: ClassVar[tuple[str, ...]] = ()
     """Names of parameters with a row for each node: renumbering the nodes renumbers them too."""
+    capturable: bool = True
+    """Whether a pass looks at no value on a GPU, so that it can be one launch (a CUDA graph)."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -80,6 +80,8 @@ class GAT(Baseline):
         x ``[n, F]``, edge_index ``[2, E]``, logits ``[n, classes]``.
     """
 
+    capturable = False  # PyG's layer counts the loops it takes out, at every pass
+
     def __init__(self, in_channels: int, out_channels: int, options: Options) -> None:
         super().__init__()
         o = options

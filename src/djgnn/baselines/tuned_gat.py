@@ -36,9 +36,11 @@ def build(config: BaselineConfig, graph: Graph) -> Tuned:
     from torch_geometric.nn import GATConv
 
     o = Options(**config.options)
-    return Tuned(
+    module = Tuned(
         num_features(graph),
         graph.num_classes,
         o,
         lambda a, b: undrawn(GATConv, a, b // o.heads, heads=o.heads),
     )
+    module.capturable = False  # see GAT
+    return module

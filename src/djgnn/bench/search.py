@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from djgnn.baselines import baseline_config, search_space
+from djgnn.bench.cell import Recipe
 from djgnn.bench.spec import CellSpec, make_spec, recipe_from
 from djgnn.errors import InputError
 from djgnn.training.config import resolve
@@ -143,8 +144,14 @@ def make_search(
         InputError: For an unknown model or preset, or a model without a space.
     """
     model, _, variant = label.partition(":")
+    base: Recipe
     try:
-        base = resolve(variant or preset) if model == "djgnn" else baseline_config(model)
+        if (
+            model == "djgnn"
+        ):  # one training per trial, as for every model; the branch is in the space
+            base = resolve(variant or preset).replace(structure_gate=False)
+        else:
+            base = baseline_config(model)
         space = search_space(model)
     except ValueError as error:
         raise InputError(f"search: {error}") from error

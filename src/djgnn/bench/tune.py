@@ -37,6 +37,7 @@ def work(
     device: str = "auto",
     data: str | Path | None = None,
     follow: Callable[[Any], None] | None = None,
+    any_code: bool = False,
 ) -> int:
     """Run trials until none is left; returns how many this worker finished.
 
@@ -48,8 +49,10 @@ def work(
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
         data: Folder with data sets, looked in first.
         follow: Called with every trial finished here.
+        any_code: Take figures of other versions of the code too.
     """
-    slots, store, runner = Slots(search, url, trials), Store(folder), Runner(device, data)
+    slots, runner = Slots(search, url, trials), Runner(device, data)
+    store = Store(folder, any_code)
     count = 0
     while (trial := slots.claim()) is not None:
         with slots.alive(trial):
@@ -74,7 +77,7 @@ def _run_trial(
     scores: list[float] = []
     reported = trial.storage.get_trial(trial._trial_id).intermediate_values
     for step, split in enumerate(search.splits):
-        record = store.get(_key(spec, split, search))
+        record = store.find(spec, split, search.data_sha256)
         if record is None or not record.done:
             record = runner.run(spec, split)
             store.put(record)
@@ -97,10 +100,12 @@ def run_workers(
     workers: int,
     device: str = "auto",
     data: str | Path | None = None,
+    any_code: bool = False,
 ) -> None:
     """Run trials in several processes; one that is killed costs its trial and is replaced."""
     context = multiprocessing.get_context("spawn")
-    arguments = (search, url, trials, str(folder), device, None if data is None else str(data))
+    place = None if data is None else str(data)
+    arguments = (search, url, trials, str(folder), device, place, None, any_code)
     slots = Slots(search, url, trials)
 
     def start() -> Any:
@@ -223,10 +228,6 @@ def _history(search: Search, finished: Sequence[Any]) -> str:
         reason = t.user_attrs.get("reason", "")
         writer.writerow([t.number, t.state.name.lower(), value, *drawn, *scores, spent, reason])
     return stream.getvalue()
-
-
-def _key(spec: CellSpec, split: int, search: Search) -> str:
-    return spec.key(split, search.data_sha256, code_version(spec.model))
 
 
 def _missing(spec: CellSpec, search: Search, store: Store) -> tuple[int, ...]:

@@ -178,6 +178,7 @@ def tune(
     data: Data = None,
     import_: Import = None,
     export: Export = None,
+    any_code: AnyCode = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -202,6 +203,7 @@ def tune(
             data=data,
             imports=import_,
             export=export,
+            any_code=any_code,
             quiet=quiet or as_json,
         )
     )

@@ -43,6 +43,7 @@ class TuneOptions:
     data: Path | None = None
     imports: Sequence[Path] | None = None
     export: Path | None = None
+    any_code: bool = False
     quiet: bool = False
 
 
@@ -56,7 +57,7 @@ def run_tune(options: TuneOptions) -> dict[str, Any]:
         raise InputError(f"--trials: must be at least 1 (got {options.trials})")
     need_optuna()
     searches = _searches(options)
-    store = Store(options.out)
+    store = Store(options.out, options.any_code)
     console = Console(stderr=True, highlight=False, quiet=options.quiet, soft_wrap=True)
     if options.imports:
         console.print(f"{store.take_in(options.imports)} splits taken in")
@@ -106,9 +107,9 @@ def _run(search: Search, options: TuneOptions, console: Console) -> dict[str, An
         console.print(f"  trial {trial.number}: {trial.state.name.lower()} {shown}")
 
     if workers == 0:
-        work(*shared, options.device, options.data, follow)
+        work(*shared, options.device, options.data, follow, options.any_code)
     else:
-        run_workers(*shared, workers, options.device, options.data)
+        run_workers(*shared, workers, options.device, options.data, options.any_code)
     folder = search_folder(options.out, search.label, search.dataset)
     return {**write_search(search, url, options.trials, folder), "folder": str(folder)}
 

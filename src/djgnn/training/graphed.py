@@ -73,6 +73,11 @@ class Captured:
         here.wait_stream(beside)
         return result
 
+    def _generators(self) -> list[torch.Generator]:
+        """All that a capture takes hold of: the given one and torch's own."""
+        own = torch.cuda.default_generators[torch.cuda.current_device()]
+        return [own] if self.generator is None else [own, self.generator]
+
     def _capture(self, run: Run) -> bool:
         graph = torch.cuda.CUDAGraph()
         if self.generator is not None:
@@ -81,14 +86,24 @@ class Captured:
         for group in groups:
             group["capturable"] = True
         torch.cuda.synchronize()
+        saved = [(each, each.get_state()) for each in self._generators()]
         try:
             with torch.cuda.graph(graph):
                 self._result = run()
         except RuntimeError as error:
             self._refused = True
+            for each, state in saved:
+                _renew(each, state)
             if self.optimizer is not None:
                 self.optimizer.zero_grad(set_to_none=True)
             warnings.warn(f"steps run without a CUDA graph: {error}", RuntimeWarning, stacklevel=3)
             return False
         self._graph = graph
         return True
+
+
+def _renew(generator: torch.Generator, state: Tensor) -> None:
+    """Set a generator free that a capture took hold of and never let go."""
+    fresh = torch.Generator(generator.device)
+    fresh.set_state(state)
+    generator.graphsafe_set_state(fresh.graphsafe_get_state())

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from djgnn.training.metrics import decision, score
 from djgnn.training.passes import Passes, two_phase
 from djgnn.training.progress import EpochRecord, Progress
 
+Indices = np.ndarray[Any, np.dtype[np.int64]]
+Decisions = np.ndarray[Any, Any]
 Follow = Callable[[int, EpochRecord], None]
 # Looks on after every epoch: its record, the model, the first half of its pass, all logits.
 Observer = Callable[[EpochRecord, nn.Module, Encoding | None, Tensor], None]
@@ -39,6 +42,16 @@ class Targets:
     test: Tensor
     metric: str
     class_weight: Tensor | None = None
+
+    @cached_property
+    def nodes(self) -> tuple[Indices, Indices, Indices]:
+        """Training, validation and test nodes, off the GPU."""
+        return self.train.cpu().numpy(), self.val.cpu().numpy(), self.test.cpu().numpy()
+
+    @cached_property
+    def labels(self) -> tuple[Indices, Indices]:
+        """Labels of training and validation nodes, off the GPU."""
+        return self.train_y.cpu().numpy(), self.val_y.cpu().numpy()
 
     @classmethod
     def of(
@@ -147,8 +160,9 @@ def fit(
                 raise
             run.ended = True
         else:
-            record = _record(run.epoch, loss, pump_loss, logits, targets)
-            _keep(run, record, logits, module, targets)
+            decisions = decision(logits, targets.metric).cpu().numpy()
+            record = _record(run.epoch, (loss, pump_loss), logits, decisions, targets)
+            _keep(run, record, logits, decisions[targets.nodes[2]], module)
             run.ended = _over(run, config)
             if observer is not None:
                 observer(record, module, getattr(passes, "encoding", None), logits)
@@ -177,11 +191,11 @@ def fit(
 
 
 def _keep(
-    run: Progress, record: EpochRecord, logits: Tensor, module: nn.Module, targets: Targets
+    run: Progress, record: EpochRecord, logits: Tensor, decisions: Decisions, module: nn.Module
 ) -> None:
-    """Note an epoch down; its weights too if it is the best so far."""
+    """Note an epoch and its decisions on test nodes; its weights too if it is the best so far."""
     run.history.append(record)
-    run.decisions.append(decision(logits[targets.test], targets.metric).cpu().numpy())
+    run.decisions.append(decisions)
     if math.isfinite(record.validation_loss) and record.merit > run.best:
         run.best, run.kept_epoch, run.kept_logits = record.merit, record.epoch, logits
         run.kept = _copy(module.state_dict(), run.kept)
@@ -245,21 +259,24 @@ def _groups(module: nn.Module, config: TrainConfig) -> Iterable[Any]:
 
 
 def _record(
-    epoch: int, loss: Tensor, pump_loss: Tensor, logits: Tensor, targets: Targets
+    epoch: int,
+    losses: tuple[Tensor, Tensor],
+    logits: Tensor,
+    decisions: Decisions,
+    targets: Targets,
 ) -> EpochRecord:
-    val_logits = logits[targets.val]
+    """The figures of an epoch; a GPU is waited for once."""
+    of_validation = F.cross_entropy(logits[targets.val], targets.val_y)
+    loss, pump_loss, validation_loss = torch.stack([*losses, of_validation]).tolist()
+    train, val, _ = targets.nodes
     return EpochRecord(
         epoch=epoch,
-        loss=float(loss),
-        pump_loss=float(pump_loss),
-        train=_score(logits[targets.train], targets.train_y, targets.metric),
-        validation_loss=float(F.cross_entropy(val_logits, targets.val_y)),
-        validation=_score(val_logits, targets.val_y, targets.metric),
+        loss=loss,
+        pump_loss=pump_loss,
+        train=score(decisions[train], targets.labels[0], targets.metric),
+        validation_loss=validation_loss,
+        validation=score(decisions[val], targets.labels[1], targets.metric),
     )
-
-
-def _score(logits: Tensor, y: Tensor, metric: str) -> float:
-    return score(decision(logits, metric).cpu().numpy(), y.cpu().numpy(), metric)
 
 
 def _copy(state: dict[str, Tensor], into: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -36,7 +36,27 @@ def two_phase(module: nn.Module, inputs: tuple[Any, Any], train: Tensor) -> Pass
         if can_be_captured(module, inputs[1]):
             return _CapturedPasses(module, inputs, train)
         return _SharedPasses(module, inputs, train)
+    if train.is_cuda and getattr(module, "capturable", False):
+        return _CapturedPlainPasses(module, inputs, train)
     return _PlainPasses(module, inputs, train)
+
+
+class _Captures:
+    """Steps of the optimiser that are captured and replayed."""
+
+    _steps: Captured | None = None
+
+    def repeat(
+        self,
+        run: Callable[[], tuple[Tensor, Tensor]],
+        optimizer: torch.optim.Optimizer,
+        generator: torch.Generator | None,
+    ) -> tuple[Tensor, Tensor]:
+        """One step of the optimiser, as `run` does it."""
+        if self._steps is None or self._steps.optimizer is not optimizer:
+            self._steps = Captured(generator, optimizer)
+        loss, pump_loss = self._steps(run)
+        return loss, pump_loss
 
 
 class _SharedPasses:
@@ -61,7 +81,7 @@ class _SharedPasses:
             return self.module.decode(self.encoding.detach(), self.operators)
 
 
-class _CapturedPasses(_SharedPasses):
+class _CapturedPasses(_Captures, _SharedPasses):
     """A DJ-GNN's passes over a small graph on a GPU, each one launch.
 
     Both take the whole way: sharing the first half would cost more than it saves.
@@ -70,7 +90,6 @@ class _CapturedPasses(_SharedPasses):
     def __init__(self, module: DJGNN, inputs: tuple[Any, Any], train: Tensor) -> None:
         super().__init__(module, inputs, train)
         self._evaluation = Captured()
-        self._steps: Captured | None = None
 
     def train(self, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         self.module.train()
@@ -81,18 +100,6 @@ class _CapturedPasses(_SharedPasses):
         logits, u = self._evaluation(self._evaluate)
         check_finite(u)
         return logits.clone()
-
-    def repeat(
-        self,
-        run: Callable[[], tuple[Tensor, Tensor]],
-        optimizer: torch.optim.Optimizer,
-        generator: torch.Generator | None,
-    ) -> tuple[Tensor, Tensor]:
-        """One step of the optimiser, as `run` does it."""
-        if self._steps is None or self._steps.optimizer is not optimizer:
-            self._steps = Captured(generator, optimizer)
-        loss, pump_loss = self._steps(run)
-        return loss, pump_loss
 
     @torch.no_grad()
     def _evaluate(self) -> tuple[Tensor, Tensor]:
@@ -118,3 +125,14 @@ class _PlainPasses:
         self.module.eval()
         logits: Tensor = self.module(*self.inputs, generator=None)
         return logits
+
+
+class _CapturedPlainPasses(_Captures, _PlainPasses):
+    """Two whole passes on a GPU, each one launch."""
+
+    def __init__(self, module: nn.Module, inputs: tuple[Any, Any], train: Tensor) -> None:
+        super().__init__(module, inputs, train)
+        self._evaluation = Captured()
+
+    def evaluate(self) -> Tensor:
+        return self._evaluation(lambda: (super(_CapturedPlainPasses, self).evaluate(),))[0].clone()
