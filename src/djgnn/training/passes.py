@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from djgnn.jumps.ranks import check_finite
 from djgnn.model import DJGNN
 from djgnn.model.outputs import Encoding
-from djgnn.training.distributed import ShardedPasses, ShardOperators
+from djgnn.training.distributed import ShardedPasses, ShardOperators, whole_encoding
 from djgnn.training.graphed import Captured, can_be_captured
 
 
@@ -43,6 +43,14 @@ def two_phase(module: nn.Module, inputs: tuple[Any, Any], train: Tensor) -> Pass
             return _CapturedPasses(module, inputs, train)
         return _SharedPasses(module, inputs, train)
     return _PlainPasses(module, inputs, train)
+
+
+@torch.no_grad()
+def encode_all(module: DJGNN, inputs: tuple[Any, Any]) -> Encoding:
+    """Positions and filters of all nodes, however they are shared out; without gradients."""
+    if isinstance(inputs[1], ShardOperators):
+        return whole_encoding(module, inputs)
+    return module.encode(*inputs)
 
 
 class _SharedPasses:

@@ -18,7 +18,7 @@ from djgnn.training.config import RunConfig
 from djgnn.training.distributed.group import Group
 from djgnn.training.distributed.halo import HaloOperator
 from djgnn.training.distributed.shard import Shard
-from djgnn.training.inputs import blank_djgnn, dense_or_sparse, feature_matrix
+from djgnn.training.inputs import blank_djgnn, build_djgnn, dense_or_sparse, feature_matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +98,19 @@ class ShardRows:
     def total(self) -> int:
         """How many there are on all processes."""
         return sum(self.sizes)
+
+
+def distributed_djgnn(
+    config: RunConfig, graph: Graph, group: Group, device: torch.device | str = "cpu"
+) -> tuple[DJGNN, tuple[Any, Any]]:
+    """A DJ-GNN for a graph, and its inputs: whole on a process alone, else its own rows.
+
+    Raises:
+        InputError: If the configuration asks for more jumps than the graph has nodes.
+    """
+    if group.alone:
+        return build_djgnn(config, graph, device)
+    return shard_djgnn(config, graph, group, device)
 
 
 def shard_djgnn(
