@@ -67,9 +67,17 @@ def gather_results(group: Group, own: Tensor, sizes: Sequence[int], what: str) -
     return out
 
 
-def total(group: Group, share: Tensor, what: str) -> Tensor:
-    """The sum over all processes, from which all go on to compute the same."""
-    out: Tensor = _Total.apply(share, group, what)  # type: ignore[no-untyped-call]
+def owned(whole: Tensor, first: int, last: int) -> Tensor:
+    """What :func:`gather_inputs` gave, for a computation that is the same on all processes.
+
+    On the way back every process keeps the gradient of its own rows, so that each counts once.
+
+    Args:
+        whole: The rows of all processes.
+        first: The first own row.
+        last: One beyond the last.
+    """
+    out: Tensor = _Owned.apply(whole, first, last)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -79,19 +87,15 @@ def reduce_gradients(group: Group, parameters: Iterable[Tensor]) -> None:
     if not grads:
         return
     flat = torch.cat([grad.reshape(-1) for grad in grads])
-    _sum(group, flat, "gradients")
+    with watched():
+        dist.all_reduce(flat)
+    # A ring sends every part once to be summed and once as the sum.
+    rest = flat.numel() - flat.numel() // group.size
+    group.traffic.count("gradients", 2 * rest * flat.element_size())
     begin = 0
     for grad in grads:
         grad.copy_(flat[begin : begin + grad.numel()].view_as(grad))
         begin += grad.numel()
-
-
-def _sum(group: Group, values: Tensor, what: str) -> None:
-    with watched():
-        dist.all_reduce(values)
-    # A ring sends every part once to be summed and once as the sum.
-    rest = values.numel() - values.numel() // group.size
-    group.traffic.count(what, 2 * rest * values.element_size())
 
 
 class _GatherInputs(torch.autograd.Function):
@@ -119,13 +123,14 @@ class _GatherResults(torch.autograd.Function):
         return grads[0][ctx.begin : ctx.begin + ctx.size], None, None, None
 
 
-class _Total(torch.autograd.Function):
+class _Owned(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, share: Tensor, group: Group, what: str) -> Tensor:
-        summed = share.clone()
-        _sum(group, summed, what)
-        return summed
+    def forward(ctx: Any, whole: Tensor, first: int, last: int) -> Tensor:
+        ctx.first, ctx.last = first, last
+        return whole.view_as(whole)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        return grads[0], None, None
+        kept = torch.zeros_like(grads[0])
+        kept[ctx.first : ctx.last] = grads[0][ctx.first : ctx.last]
+        return kept, None, None

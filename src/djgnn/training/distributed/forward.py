@@ -15,7 +15,7 @@ from djgnn.model.dropout import Window
 from djgnn.model.recompute import recompute
 from djgnn.pump import PumpOutput
 from djgnn.pump.pump import gram_orthogonality, pump, ratio_of
-from djgnn.training.distributed.collectives import gather_inputs, total
+from djgnn.training.distributed.collectives import gather_inputs, gather_results, owned
 from djgnn.training.distributed.halo import Plan
 from djgnn.training.distributed.operators import ShardOperators, ShardRows
 from djgnn.training.distributed.ranks import OwnRanks
@@ -55,15 +55,17 @@ def positions(module: DJGNN, operators: ShardOperators) -> PumpOutput:
     else:
         own = pump(None, part.weight[:, shard.first : shard.last], part.bias)
     u = gather_inputs(group, own, shard.sizes, "positions")
-    energy = (operators.degree * own.square().sum(dim=1)).sum()
-    affinity = (own * (operators.adjacency @ u)).sum()
-    share = torch.cat([torch.stack([energy, affinity]), (own.t() @ own).reshape(-1)])
-    sums = total(group, share, "statistics")
-    p = own.shape[1]
+    # All processes sum over all nodes, so that the losses have the bits that one process gives
+    # them, and gradients of U are added up in its order.
+    rows = (shard.first, shard.last)
+    energy = (operators.degree * owned(u, *rows).square().sum(dim=1)).sum()
+    spread = gather_results(group, operators.adjacency @ u, shard.sizes, "positions")
+    affinity = (owned(u, *rows) * spread).sum()
+    gram = owned(u, *rows).t() @ owned(u, *rows)
     return PumpOutput(
         u=u,
-        trace_ratio=ratio_of(sums[0], sums[1], part.form),
-        orthogonality=gram_orthogonality(sums[2:].view(p, p)),
+        trace_ratio=ratio_of(energy, affinity, part.form),
+        orthogonality=gram_orthogonality(gram),
     )
 
 

@@ -26,7 +26,7 @@ class ShardOperators:
     """Constant parts of the rows of one process, and who has the others.
 
     Shapes:
-        adjacency ``[own, n]``, degree ``[own]``, volume scalar, homophilic ``[own, own + seen]``;
+        adjacency ``[own, n]``, degree ``[n]``, volume scalar, homophilic ``[own, own + seen]``;
         classes ``[m]`` (twin classes of the own nodes), place ``[own]`` (of each node in them).
     """
 
@@ -160,7 +160,7 @@ def shard_operators(
         group=group,
         shard=shard,
         adjacency=adjacent,
-        degree=torch.from_numpy(degree[own]).to(device=device, dtype=dtype),
+        degree=torch.from_numpy(degree).to(device=device, dtype=dtype),
         volume=torch.tensor(float(degree.sum()), dtype=dtype, device=device),
         homophilic=HaloOperator.of(group, shard, normalized, "homophilic", dtype, device),
         twins=twins.to(device),
