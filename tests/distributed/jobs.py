@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from djgnn.graph import Graph, heterophilic_sbm, random_splits
+from djgnn.graph import Graph, heterophilic_sbm, random_splits, read_npz
 from djgnn.model import DJGNN, graph_operators
 from djgnn.training import resolve, train
 from djgnn.training.distributed import Group, Shard, ShardedPasses, distributed_djgnn
@@ -125,6 +125,15 @@ def fit_kept(group: Group, graph: Graph, file: Path, epochs: int | None) -> dict
     losses = [(r.loss, r.pump_loss, r.validation_loss) for r in fitted.history]
     logits = fitted.logits.numpy()
     return {"losses": np.array(losses), "logits": logits, "halted": fitted.interrupted}
+
+
+def fit_folder(group: Group, file: Path, out: Path, epochs: int) -> dict[str, Any]:
+    """What `djgnn fit` does with these options, and its card."""
+    from djgnn.cli.fit import run_fit
+
+    config = resolve("default").replace(epochs=epochs, patience=None, hidden_channels=8)
+    options = {"split": 0, "seed": 0, "device": "cpu", "quiet": True, "report": False}
+    return run_fit(read_npz(file), config, out, group=group, **options)
 
 
 def gradients(group: Group, graph: Graph, options: dict[str, Any]) -> dict[str, Any]:

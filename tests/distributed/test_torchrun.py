@@ -1,4 +1,4 @@
-"""The command under `torchrun`: a lost process, one message for an error, a stop that all hear."""
+"""The command under `torchrun`: a lost process, one message for an error."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from pathlib import Path
 
 import jobs
 import pytest
+from processes import run_group
 
 from djgnn.cli.fit import checkpoint_folder
 from djgnn.graph import write_npz
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-LIMIT = 60
+LIMIT, EPOCHS = 120, 40
 
 
 @pytest.fixture
@@ -25,9 +26,9 @@ def graph_file(tmp_path: Path) -> Path:
     return tmp_path / "graph.npz"
 
 
-def command(graph: Path, out: Path, *options: str, epochs: int = 40) -> list[str]:
+def command(graph: Path, out: Path, *options: str) -> list[str]:
     fit = ["fit", "--graph", str(graph), "--out", str(out), "--no-report", "--device", "cpu"]
-    sets = [f"epochs={epochs}", "patience=null", "hidden_channels=8"]
+    sets = [f"epochs={EPOCHS}", "patience=null", "hidden_channels=8"]
     return ["-m", "djgnn", *fit, *(part for s in sets for part in ("--set", s)), *options]
 
 
@@ -42,6 +43,14 @@ def start(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
+def finish(running: subprocess.Popen[str]) -> tuple[str, str]:
+    try:
+        return running.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        running.terminate()  # torchrun ends its processes
+        raise
+
+
 def worker(launcher: int, rank: int) -> int:
     """The process of that number, among the children of `torchrun`."""
     for child in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
@@ -53,52 +62,36 @@ def worker(launcher: int, rank: int) -> int:
 
 def wait_for(file: Path, running: subprocess.Popen[str]) -> None:
     end = time.monotonic() + LIMIT
-    while not file.exists():
-        assert running.poll() is None, running.communicate()[1]
-        assert time.monotonic() < end, f"{file} did not appear"
+    while not file.exists() and running.poll() is None and time.monotonic() < end:
         time.sleep(0.02)
+    if not file.exists():
+        running.terminate()
+        raise AssertionError(f"{file} did not appear: {running.communicate()[1]}")
 
 
-needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
-
-
-@needs_proc
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 def test_a_killed_process_is_started_again_and_nothing_is_different(
     graph_file: Path, tmp_path: Path
 ) -> None:
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
-    every = ("--checkpoint-every", "0")
-    whole = start(*command(graph_file, undisturbed, *every))
-    assert whole.wait(LIMIT) == 0, whole.communicate()[1]
-    running = start("--max-restarts", "1", *command(graph_file, killed, *every))
+    cards = run_group(2, jobs.fit_folder, graph_file, undisturbed, EPOCHS)
+    assert cards[0] == cards[1]
+    running = start("--max-restarts", "1", *command(graph_file, killed, "--checkpoint-every", "0"))
     wait_for(checkpoint_folder(killed) / "first.safetensors", running)
     os.kill(worker(running.pid, 1), signal.SIGKILL)
     assert not killed.exists()
-    out, err = running.communicate(timeout=LIMIT)
+    out, err = finish(running)
     assert running.returncode == 0, err
     assert "ProcessLostError: another process of this run ended" in err
-    assert out.count("validation") == 1, "only the first process speaks"
-    for name in ("predictions.csv", "weights.safetensors", "history.csv"):
+    assert out.count("predictions:") == 1, "only the first process speaks"
+    for name in ("predictions.csv", "weights.safetensors", "history.csv", "config.yaml"):
         assert (killed / name).read_bytes() == (undisturbed / name).read_bytes(), name
     assert not checkpoint_folder(killed).exists()
 
 
-@needs_proc
-def test_one_process_is_asked_to_stop_and_all_do(graph_file: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    running = start(*command(graph_file, out, "--checkpoint-every", "0", epochs=100_000))
-    wait_for(checkpoint_folder(out) / "first.safetensors", running)
-    os.kill(worker(running.pid, 1), signal.SIGTERM)
-    said, err = running.communicate(timeout=LIMIT)
-    assert "stopped before its time" in said
-    assert (out / "predictions.csv").exists()
-    assert checkpoint_folder(out).exists()
-    assert "Traceback" not in err.split("torch/distributed")[0]
-
-
 def test_an_error_is_said_once(tmp_path: Path) -> None:
     running = start(*command(tmp_path / "missing.npz", tmp_path / "run"))
-    _, err = running.communicate(timeout=LIMIT)
+    _, err = finish(running)
     assert running.returncode != 0
     assert err.count("error: ") == 1
     assert "missing.npz" in err

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from djgnn.errors import InputError, ProcessLostError
 from djgnn.training.inputs import choose_device
@@ -195,8 +197,15 @@ def join(device: str = "auto", environment: Mapping[str, str] = os.environ) -> I
         yield group
         return
     gpu = device != "cpu" and torch.cuda.is_available()
+    backend = "cpu:gloo,cuda:nccl" if gpu else "gloo"
     with watched():
-        dist.init_process_group("cpu:gloo,cuda:nccl" if gpu else "gloo", timeout=PATIENCE)
+        store, _, _ = next(rendezvous("env://", timeout=PATIENCE))
+        # `torchrun` keeps the store over restarts: without a prefix a process may find the
+        # addresses of those that are gone, and wait for them.
+        store = PrefixStore(f"djgnn/{group.restarts}/{group.size}", store)
+        dist.init_process_group(
+            backend, store=store, rank=group.rank, world_size=group.size, timeout=PATIENCE
+        )
     try:
         yield group
     finally:
