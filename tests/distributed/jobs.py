@@ -203,6 +203,7 @@ def agreements(group: Group) -> dict[str, Any]:
         "any": (group.any(group.rank == 1), group.any(False)),
         "shared": group.shared(lambda: ("from", group.rank)),
         "together": group.together(lambda: group.rank),
+        "in turn": group.in_turn(lambda: group.rank),
     }
     for name, work in (("one", bad), ("first", worse)):
         try:

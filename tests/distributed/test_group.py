@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import jobs
 import numpy as np
 import pytest
@@ -10,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import run_group
 
+from djgnn.cli.fit import LAUNCH, checkpoint_folder, goes_on
 from djgnn.errors import InputError
 from djgnn.training.distributed import Group, Shard, join
 from djgnn.training.distributed.shard import ROW_COST
+from djgnn.training.folder import RESULT
 
 WHOLE = {
     "RANK": "1",
@@ -53,7 +58,7 @@ def test_processes_agree_and_fail_together() -> None:
     for rank, process in enumerate(found):
         assert process["any"] == (True, False)
         assert process["shared"] == ("from", 0)
-        assert process["together"] == rank
+        assert process["together"] == process["in turn"] == rank
     assert found[0]["one"] == ("InputError", "process 1: file: cannot be read (got nothing)")
     assert found[1]["one"] == ("InputError", "file: cannot be read (got nothing)")
     assert found[0]["first"][0] == "IsADirectoryError"
@@ -81,3 +86,25 @@ def test_counts_are_those_of_the_owners() -> None:
     assert shard.counts(torch.tensor([0, 1, 2, 4])) == [2, 0, 2]
     assert shard.counts(torch.tensor([0, 5, 6, 14]), factor=3) == [2, 0, 2]
     assert shard.counts(torch.empty(0, dtype=torch.int64)) == [0, 0, 0]
+
+
+def test_who_goes_on(tmp_path: Path) -> None:
+    out, place = tmp_path / "run", checkpoint_folder(tmp_path / "run")
+    fresh, again = Group(launch="a"), Group(launch="a", restarts=1)
+    assert not goes_on(out, fresh)
+    assert not goes_on(out, again), "it was lost before it began"
+    place.mkdir()
+    (place / LAUNCH).write_text("a", "utf-8")
+    assert goes_on(out, again)
+    assert goes_on(out, again, overwrite=True)
+    assert goes_on(out, fresh), "processes joined or left: the same run"
+    assert not goes_on(out, Group(launch="b")), "another run must say --resume"
+    assert not goes_on(out, Group())
+    (place / LAUNCH).write_text("none", "utf-8")
+    assert not goes_on(out, Group(launch="none")), "no name at all"
+    shutil.rmtree(place)
+    out.mkdir()
+    (out / RESULT).write_text("{}", "utf-8")
+    assert goes_on(out, again), "all was written before the process was lost"
+    assert not goes_on(out, again, overwrite=True), "this may be the old run"
+    assert not goes_on(out, fresh)

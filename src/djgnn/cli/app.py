@@ -107,7 +107,7 @@ def fit(
             print(f"{out}: complete already, nothing to resume")
         if card is None:
             recipe = configuration(preset, source.dataset, config, change)
-            graph = group.together(lambda: trainable(load(source), source, seed))
+            graph = group.in_turn(lambda: trainable(load(source), source, seed))
             card = run_fit(
                 graph,
                 recipe,

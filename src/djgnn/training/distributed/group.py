@@ -117,7 +117,7 @@ class Group:
         return self.size == 1
 
     def device(self, name: str = "auto") -> torch.device:
-        """The device of this process: on a machine with several GPUs, that of its number.
+        """The device of this process: of several GPUs that of its number, made the current one.
 
         Raises:
             InputError: If CUDA is asked for and not there, or has fewer GPUs than processes.
@@ -131,6 +131,7 @@ class Group:
                 f"device: process {self.local_rank} of this machine has no GPU of its own; start "
                 f"at most one process per GPU, or use cpu (got {count} GPUs)"
             )
+        torch.cuda.set_device(self.local_rank)
         return torch.device("cuda", self.local_rank)
 
     def any(self, flag: bool) -> bool:
@@ -167,6 +168,15 @@ class Group:
         if self.first or isinstance(cause, InputError):
             raise cause if rank == 0 else type(cause)(f"process {rank}: {cause}")
         raise ProcessLostError(f"process {rank} failed: {cause}")
+
+    def in_turn(self, work: Callable[[], T]) -> T:
+        """As :meth:`together`, on every machine by one process before the others.
+
+        What the one downloads is there for the others.
+        """
+        early = self.together(lambda: work() if self.local_rank == 0 else None)
+        late = self.together(lambda: None if self.local_rank == 0 else work())
+        return early if self.local_rank == 0 else late  # type: ignore[return-value]
 
     def shared(self, work: Callable[[], T]) -> T:
         """Do something on the first process; all get its result, or its error."""
