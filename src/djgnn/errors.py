@@ -11,6 +11,10 @@ class DataNotFoundError(InputError):
     """A data set is neither on this machine nor could it be downloaded."""
 
 
+class ProcessLostError(RuntimeError):
+    """Another process of the same run is gone, or never came."""
+
+
 class DJGNNWarning(UserWarning):
     """Base of every warning of this package."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 
-from djgnn.model.dropout import keep_share, relu_dropout
+from djgnn.model.dropout import Window, keep_share, relu_dropout
 
 
 @pytest.mark.parametrize("p", [0.0, 0.2, 0.35, 0.5, 0.9])
@@ -37,3 +39,20 @@ def test_only_a_relu_in_evaluation_and_bad_rates_are_refused() -> None:
     assert torch.equal(relu_dropout(x.clone(), 0.0), x.relu())
     with pytest.raises(ValueError, match=r"below 1 \(got 1.5\)"):
         relu_dropout(x, 1.5)
+
+
+@pytest.mark.parametrize("width", [1, 7, 16])
+@pytest.mark.parametrize("bounds", [(0, 5, 5, 40), (0, 1, 39, 40), (0, 40), (0, 0, 40)])
+def test_windows_are_parts_of_the_whole(
+    width: int, bounds: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("djgnn.model.dropout._SKIP", 3)
+    x = torch.rand(40, width) + 1
+    generator = torch.Generator().manual_seed(3)
+    whole = relu_dropout(x.clone(), 0.5, True, generator)
+    after = torch.rand(1, generator=generator)
+    for first, last in pairwise(bounds):
+        again = torch.Generator().manual_seed(3)
+        part = relu_dropout(x[first:last].clone(), 0.5, True, again, Window(first, 40))
+        assert torch.equal(part, whole[first:last])
+        assert torch.equal(torch.rand(1, generator=again), after)

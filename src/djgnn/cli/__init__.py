@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
-    """Run `djgnn`; exit status 0 done, 1 the work failed, 2 the input or command was wrong."""
-    from djgnn.cli.app import app
-    from djgnn.errors import InputError
+    """Run `djgnn`; exit status 0 done, 1 the work failed, 2 the input or command was wrong.
 
+    Of several processes the first speaks for all where all fail alike.
+    """
+    from djgnn.cli.app import app
+    from djgnn.errors import InputError, ProcessLostError
+
+    rank = os.environ.get("RANK", "0")
+    first = rank == "0"
     try:
         app(prog_name="djgnn")
     except InputError as error:
-        print("error:", " ".join(str(error).splitlines()), file=sys.stderr)
+        if first:
+            print("error:", " ".join(str(error).splitlines()), file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
+        if first:
+            print("stopped", file=sys.stderr)
         sys.exit(130)
+    except (FloatingPointError, ProcessLostError) as error:
+        if first:
+            print(f"failed: {type(error).__name__}: {error}", file=sys.stderr)
+        sys.exit(1)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
-    except (FloatingPointError, MemoryError, OSError, RuntimeError) as error:
-        print(f"failed: {type(error).__name__}: {error}", file=sys.stderr)
+    except (MemoryError, OSError, RuntimeError) as error:
+        where = "" if first else f"process {rank}: "
+        print(f"failed: {where}{type(error).__name__}: {error}", file=sys.stderr)
         sys.exit(1)

@@ -94,32 +94,36 @@ def fit(
     as_json: AsJson = False,
 ) -> None:
     """Train on a graph of your own or on a benchmark set; write model, predictions and card."""
-    from djgnn.cli.fit import check_out, run_fit, trainable
+    from djgnn.cli.fit import check_out, goes_on, run_fit, trainable
     from djgnn.cli.options import configuration
     from djgnn.cli.signals import STOPPED
     from djgnn.cli.source import load
+    from djgnn.training.distributed import join
 
-    card = check_out(out, overwrite, resume)
-    if card is not None and not (quiet or as_json):
-        print(f"{out}: complete already, nothing to resume")
-    if card is None:
-        recipe = configuration(preset, source.dataset, config, change)
-        graph = trainable(load(source), source, seed)
-        card = run_fit(
-            graph,
-            recipe,
-            out,
-            split=split,
-            seed=seed,
-            device=device,
-            overwrite=overwrite,
-            resume=resume,
-            every=checkpoint_every,
-            record=record,
-            report=report,
-            quiet=quiet or as_json,
-        )
-    if as_json:
+    with join(device) as group:
+        resume = group.shared(lambda: resume or goes_on(out, group, overwrite))
+        card = group.shared(lambda: check_out(out, overwrite, resume))
+        if card is not None and group.first and not (quiet or as_json):
+            print(f"{out}: complete already, nothing to resume")
+        if card is None:
+            recipe = configuration(preset, source.dataset, config, change)
+            graph = group.in_turn(lambda: trainable(load(source), source, seed))
+            card = run_fit(
+                graph,
+                recipe,
+                out,
+                group=group,
+                split=split,
+                seed=seed,
+                device=device,
+                overwrite=overwrite,
+                resume=resume,
+                every=checkpoint_every,
+                record=record,
+                report=report,
+                quiet=quiet or as_json,
+            )
+    if as_json and group.first:
         print(json.dumps(card, ensure_ascii=False))
     if card["interrupted"]:
         raise typer.Exit(STOPPED)

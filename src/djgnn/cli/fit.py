@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,15 @@ from djgnn.errors import InputError
 from djgnn.graph import Graph, random_splits
 from djgnn.report.page import write_run_page
 from djgnn.report.run_data import load_run
-from djgnn.training.checkpoint import Checkpoint, fingerprint
+from djgnn.training.checkpoint import fingerprint
 from djgnn.training.config import RunConfig
+from djgnn.training.distributed import Group, distributed_djgnn
+from djgnn.training.distributed.checkpoint import SharedCheckpoint
 from djgnn.training.folder import RESULT, check_free, new_folder, read_card, write_run
-from djgnn.training.inputs import build_djgnn, choose_device
 from djgnn.training.recorder import Recorder
 from djgnn.training.run import train
+
+LAUNCH = "launch"
 
 
 def trainable(graph: Graph, source: Source, seed: int) -> Graph:
@@ -74,11 +78,35 @@ def check_out(out: Path, overwrite: bool, resume: bool) -> dict[str, Any] | None
     return None
 
 
+def goes_on(out: Path, group: Group, overwrite: bool = False) -> bool:
+    """Whether `torchrun` starts the processes of this run again, after one of them was lost.
+
+    It counts its restarts; where processes joined or left it only keeps the name of the run.
+    """
+    place = checkpoint_folder(out)
+    try:
+        launch = (place / LAUNCH).read_text("utf-8")
+    except OSError:
+        # Nothing was begun yet, or all is done and the run folder is there.
+        return group.restarts > 0 and not overwrite and (out / RESULT).is_file()
+    return group.restarts > 0 or (group.launch not in (None, "", "none") and launch == group.launch)
+
+
+def _begin(place: Path, group: Group, resume: bool) -> None:
+    """Clear the place of the checkpoints, and note down whose they are."""
+    if not resume:
+        shutil.rmtree(place, ignore_errors=True)
+    if group.launch is not None:
+        place.mkdir(parents=True, exist_ok=True)
+        (place / LAUNCH).write_text(group.launch, "utf-8")
+
+
 def run_fit(
     graph: Graph,
     config: RunConfig,
     out: Path,
     *,
+    group: Group | None = None,
     split: int,
     seed: int,
     device: str,
@@ -89,40 +117,71 @@ def run_fit(
     record: bool = False,
     report: bool = True,
 ) -> dict[str, Any]:
-    """Train, write the run folder, say what came out and where it is."""
-    where = choose_device(device)
-    module, inputs = build_djgnn(config, graph, where)
-    place = checkpoint_folder(out)
-    if not resume:
-        shutil.rmtree(place, ignore_errors=True)
-    key = fingerprint(config.to_dict(), graph.content_hash, split, seed, where.type)
-    kept = Checkpoint(place / "run", key, every)
-    with epochs(quiet) as display, stoppable() as stop:
-        follow = display.follow(graph.name)
-        recorder = Recorder(graph.num_nodes) if record else None
+    """Train, write the run folder, say what came out and where it is.
+
+    Every process of a group calls it; the first one writes and speaks.
+    """
+    group = group or Group()
+    quiet = quiet or not group.first
+    plan = _Plan(graph, config, out, group, split, seed, device, overwrite, resume, every, record)
+    # The page reads the folder; what was trained is gone by then.
+    card = _train_and_write(plan, quiet)
+    page = write_run_page(load_run(out)) if report and group.first else None
+    if not quiet:
+        _say(graph, card, out, page)
+    return card
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What :func:`run_fit` was asked for."""
+
+    graph: Graph
+    config: RunConfig
+    out: Path
+    group: Group
+    split: int
+    seed: int
+    device: str
+    overwrite: bool
+    resume: bool
+    every: float
+    record: bool
+
+
+def _train_and_write(plan: _Plan, quiet: bool) -> dict[str, Any]:
+    graph, config, group = plan.graph, plan.config, plan.group
+    where = group.together(lambda: group.device(plan.device))
+    module, inputs = distributed_djgnn(config, graph, group, where)
+    place = checkpoint_folder(plan.out)
+    group.shared(lambda: _begin(place, group, plan.resume))
+    key = fingerprint(config.to_dict(), graph.content_hash, plan.split, plan.seed, where.type)
+    with epochs(quiet) as display, stoppable(silent=not group.first) as asked:
+        recorder = Recorder(graph.num_nodes) if plan.record else None
         fitted, result = train(
             module,
             inputs,
             graph,
-            split,
+            plan.split,
             config.training,
-            seed,
-            follow,
-            checkpoint=kept,
-            stop=stop,
+            plan.seed,
+            display.follow(graph.name),
+            checkpoint=SharedCheckpoint(place / "run", key, plan.every, group),
+            stop=lambda: group.any(asked()),
             observer=recorder,
         )
-    with new_folder(out, overwrite or resume) as folder:
-        card = write_run(folder, graph, config, fitted, result, seed)
-        if recorder is not None:
-            recorder.finish(fitted, inputs).write(folder)
-    if not fitted.interrupted:
-        shutil.rmtree(place, ignore_errors=True)
-    del module, inputs, fitted, recorder  # the page reads the folder; this would only be in the way
-    page = write_run_page(load_run(out)) if report else None
-    if not quiet:
-        _say(graph, card, out, page)
-    return card
+    recording = None if recorder is None else recorder.finish(fitted, inputs)
+
+    def write() -> dict[str, Any]:
+        with new_folder(plan.out, plan.overwrite or plan.resume) as folder:
+            card = write_run(folder, graph, config, fitted, result, plan.seed)
+            if recording is not None:
+                recording.write(folder)
+        if not fitted.interrupted:
+            shutil.rmtree(place, ignore_errors=True)
+        return card
+
+    return group.shared(write)
 
 
 def _say(graph: Graph, card: dict[str, Any], out: Path, page: Path | None) -> None:

@@ -14,10 +14,13 @@ STOPPED = 130
 
 
 @contextmanager
-def stoppable() -> Iterator[Callable[[], bool]]:
+def stoppable(silent: bool = False) -> Iterator[Callable[[], bool]]:
     """Give a function that says whether the user wants to stop.
 
     The first signal asks politely; the second raises `KeyboardInterrupt` at once.
+
+    Args:
+        silent: Say nothing; another process does.
     """
     asked = False
 
@@ -26,7 +29,8 @@ def stoppable() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        print("stopping after this epoch; once more stops at once", file=sys.stderr)
+        if not silent:
+            print("stopping after this epoch; once more stops at once", file=sys.stderr)
 
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():

@@ -38,12 +38,30 @@ def aggregate(table: FilterTable, h: Tensor, rows: Tensor | None = None) -> Tens
     index, value = normalized_entries(table)
     if rows is not None:
         index, value = index.index_select(0, rows), value.index_select(0, rows)
-    layout = _layout(table.branches, index.shape[0], h.device)
+    return sum_entries(table.branches, index, value, h)
+
+
+def sum_entries(
+    branches: tuple[tuple[int, ...], ...], index: Tensor, value: Tensor, h: Tensor
+) -> Tensor:
+    """Sum the rows of h, cut into blocks, that the entries of each branch name.
+
+    Args:
+        branches: Ranks of each branch, see :class:`djgnn.filters.FilterTable`.
+        index: Row of each entry in h cut into blocks of one branch's width.
+        value: Coefficient of each entry.
+        h: What is summed.
+
+    Shapes:
+        index, value ``[m, E]``, h ``[any, branches * hidden]``, result
+        ``[m, branches * hidden]``.
+    """
+    layout = _layout(branches, index.shape[0], h.device)
     if h.device.type == "cuda" and triton_available():
         from djgnn.filters.triton_aggregate import triton_sum
 
         return triton_sum(value, h, index, layout.starts, layout.branch)
-    hidden = h.shape[1] // table.num_branches
+    hidden = h.shape[1] // len(branches)
     return weighted_sum(layout.indptr, index.reshape(-1), value.reshape(-1), h, hidden)
 
 
@@ -84,22 +102,46 @@ def normalized_entries(table: FilterTable) -> tuple[Tensor, Tensor]:
     Returns:
         Positions (node * branches + branch) and values, both ``[n, branches + kept ranks]``.
     """
+    position, value, inverse_root = looped_entries(table)
+    theirs = inverse_root.view(-1).index_select(0, position.view(-1)).view_as(value)
+    return position, normalize_entries(table.branches, value, inverse_root, theirs)
+
+
+def looped_entries(table: FilterTable, first: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    """The entries of the filters with their self loops, and 1 / sqrt of the row sums.
+
+    Args:
+        table: Filters of all nodes, or of successive ones.
+        first: The node of its first row.
+
+    Returns:
+        Positions (node * branches + branch) and values, both ``[n, branches + kept ranks]``, and
+        the roots ``[n, branches]``.
+    """
     n, branches = table.index.shape[0], table.num_branches
     layout = _layout(table.branches, n, table.index.device)
     branch, rank = layout.branch, layout.rank
-    itself = torch.arange(n, device=branch.device)[:, None]
+    itself = torch.arange(first, first + n, device=branch.device)[:, None]
     other = (table.index != itself).to(table.weight.dtype) * table.weight
     node = torch.cat([itself, table.index], dim=1).index_select(1, rank)
     value = torch.cat([other.new_ones(n, 1), other], dim=1).index_select(1, rank)
     belongs = layout.belongs.to(value.dtype)
     # The self loop alone makes every row sum at least 1.
     inverse_root = (value @ belongs).rsqrt()
-    position = node * branches + branch
+    return node * branches + branch, value, inverse_root
+
+
+def normalize_entries(
+    branches: tuple[tuple[int, ...], ...], value: Tensor, inverse_root: Tensor, theirs: Tensor
+) -> Tensor:
+    """Entries times the roots of their own row and of the row they point at.
+
+    Shapes:
+        value, theirs, result ``[n, E]``, inverse_root ``[n, branches]``.
+    """
+    branch = _layout(branches, value.shape[0], value.device).branch
     # `index_select`, whose gradient is a plain scatter, not `embedding`, whose gradient sorts.
-    own = inverse_root.index_select(1, branch)
-    theirs = inverse_root.view(-1).index_select(0, position.view(-1)).view_as(value)
-    value = value * own * theirs
-    return position, value
+    return value * inverse_root.index_select(1, branch) * theirs
 
 
 def weighted_sum(indptr: Tensor, index: Tensor, value: Tensor, h: Tensor, hidden: int) -> Tensor:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from djgnn.jumps import JumpHierarchy
+from djgnn.jumps import JumpHierarchy, TwinClasses
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +62,35 @@ def filter_table(
         u ``[n, p]``.
     """
     twins = hierarchy.twins
-    points = u.index_select(0, twins.representative)
-    near = twins.class_of[hierarchy.ranks]
-    theirs = points.index_select(0, near.reshape(-1)).view(*near.shape, points.shape[1])
-    distance = safe_norm(points[:, None, :] - theirs)
-    weight = torch.exp(-scale * distance)
+    weight = rank_weights(u, twins, hierarchy.ranks, scale)
     return FilterTable(hierarchy.index, weight.index_select(0, twins.class_of), branches)
+
+
+def rank_weights(
+    u: Tensor,
+    twins: TwinClasses,
+    ranks: Tensor,
+    scale: Tensor | float = 1.0,
+    classes: Tensor | None = None,
+) -> Tensor:
+    """Coefficients of rank lists, one list per twin class.
+
+    Args:
+        u: Positions U of all nodes.
+        twins: The classes.
+        ranks: Rank lists, nodes.
+        scale: s.
+        classes: The classes that the lists belong to; all by default.
+
+    Shapes:
+        u ``[n, p]``, ranks and result ``[m, R]``, classes ``[m]``.
+    """
+    points = u.index_select(0, twins.representative)
+    near = twins.class_of[ranks]
+    theirs = points.index_select(0, near.reshape(-1)).view(*near.shape, points.shape[1])
+    mine = points if classes is None else points.index_select(0, classes)
+    distance = safe_norm(mine[:, None, :] - theirs)
+    return torch.exp(-scale * distance)
 
 
 def safe_norm(vectors: Tensor) -> Tensor:

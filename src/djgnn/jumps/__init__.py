@@ -4,6 +4,7 @@ from djgnn.jumps.arrivals import arrival_ranks
 from djgnn.jumps.engines import ENGINES, choose_engine
 from djgnn.jumps.lazy import LazyRanks
 from djgnn.jumps.ranks import JumpHierarchy, dense_rank_lists, rank_lists
+from djgnn.jumps.some import class_ranks
 from djgnn.jumps.tiles import SearchMemory
 from djgnn.jumps.twins import TwinClasses, single_classes, twin_classes
 
@@ -15,6 +16,7 @@ __all__ = [
     "TwinClasses",
     "arrival_ranks",
     "choose_engine",
+    "class_ranks",
     "dense_rank_lists",
     "rank_lists",
     "single_classes",

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from djgnn.filters import FilterTable, aggregate
 from djgnn.graph.operator import SparseOperator
-from djgnn.model.dropout import keep_mask, keep_share, relu_dropout
+from djgnn.model.dropout import Window, keep_mask, keep_share, relu_dropout
+
+
+class Multiplier(Protocol):
+    """What multiplies dense rows: a sparse matrix, held whole or in parts."""
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        """The product."""
 
 
 class JumpBranches(nn.Module):
@@ -51,8 +59,16 @@ class JumpBranches(nn.Module):
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """Embeddings of all branches, side by side, of all nodes or of some rows."""
-        h = aggregate(table, xw, rows).add_(self.bias)
-        return relu_dropout(h, self.dropout, self.training, generator)
+        return self.activate(aggregate(table, xw, rows), generator)
+
+    def activate(
+        self,
+        h: Tensor,
+        generator: torch.Generator | None = None,
+        window: Window | None = None,
+    ) -> Tensor:
+        """Bias, ReLU and dropout of what was aggregated, in place."""
+        return relu_dropout(h.add_(self.bias), self.dropout, self.training, generator, window)
 
     def __repr__(self) -> str:
         rows, columns = self.weight.shape
@@ -94,7 +110,7 @@ class HomophilicBranch(nn.Module):
             glorot(weight, weight.shape[0], weight.shape[1], generator)
             nn.init.zeros_(bias)
 
-    def encode(self, x: Tensor | SparseOperator, operator: SparseOperator) -> Tensor:
+    def encode(self, x: Tensor | SparseOperator, operator: Multiplier) -> Tensor:
         """The first layer before its activation."""
         h: Tensor = (operator @ (x @ self.weights[0])).add_(self.biases[0])
         return h
@@ -102,9 +118,10 @@ class HomophilicBranch(nn.Module):
     def forward(
         self,
         encoded: Tensor,
-        operator: SparseOperator,
+        operator: Multiplier,
         rows: Tensor | None = None,
         generator: torch.Generator | None = None,
+        windows: tuple[Window | None, Window | None] = (None, None),
     ) -> Tensor:
         """Embedding of the homophilic branch.
 
@@ -113,13 +130,15 @@ class HomophilicBranch(nn.Module):
             operator: The normalised adjacency, or some rows of it.
             rows: Which rows; all by default.
             generator: Source of dropout's randomness.
+            windows: Of what larger tensors `encoded` and the result are parts; of none by default.
         """
+        before, after = windows
         if len(self.weights) == 1:
             h = encoded.clone() if rows is None else encoded.index_select(0, rows)
-            return relu_dropout(h, self.dropout, self.training, generator)
-        h = relu_dropout(encoded.clone(), self.dropout, self.training, generator)
+            return relu_dropout(h, self.dropout, self.training, generator, after)
+        h = relu_dropout(encoded.clone(), self.dropout, self.training, generator, before)
         h = (operator @ (h @ self.weights[1])).add_(self.biases[1])
-        return relu_dropout(h, self.dropout, self.training, generator)
+        return relu_dropout(h, self.dropout, self.training, generator, after)
 
 
 class StructureBranch(nn.Module):
@@ -160,15 +179,18 @@ class StructureBranch(nn.Module):
         nn.init.uniform_(self.bias, -bound, bound, generator=generator)
 
     def forward(
-        self, adjacency: SparseOperator, generator: torch.Generator | None = None
+        self,
+        adjacency: SparseOperator,
+        generator: torch.Generator | None = None,
+        window: Window | None = None,
     ) -> Tensor:
-        """Embedding of the structure branch."""
+        """Embedding of the structure branch, of all nodes or of some rows of A."""
         weight: Tensor = self.weight
         share = keep_share(self.node_dropout)
         if self.training and share < 1:
             weight = weight * (keep_mask(weight[:, :1], share, generator) / share)
         h = (adjacency @ weight).add_(self.bias)
-        return relu_dropout(h, self.dropout, self.training, generator)
+        return relu_dropout(h, self.dropout, self.training, generator, window)
 
     def __repr__(self) -> str:
         rows, columns = self.weight.shape

@@ -17,6 +17,7 @@ from djgnn.model.config import ModelConfig
 from djgnn.model.mixture import ConvexMixture
 from djgnn.model.operators import (
     GraphOperators,
+    HasVolume,
     RowOperators,
     adjacency_matrix,
     graph_operators,
@@ -233,7 +234,7 @@ class DJGNN(nn.Module):
         """What ``refresh="lazy"`` saved since the weights were drawn."""
         return self._lazy.saving
 
-    def scale(self, operators: GraphOperators) -> Tensor | float:
+    def scale(self, operators: HasVolume) -> Tensor | float:
         """The factor s of the distances: 1, 1/vol, or learned."""
         if self.log_scale is not None:
             return self.log_scale.exp()
@@ -250,10 +251,18 @@ class DJGNN(nn.Module):
             weighted: Keep the coefficients exp(-s d); the published code sets them to 1.
         """
         u = self.pump(operators.adjacency, operators.degree).u
-        table = self._table(u, operators)
+        return self.fix_filters(self._table(u, operators), weighted)
+
+    def fix_filters(self, table: FilterTable, weighted: bool = False) -> FilterTable:
+        """Take these filters from now on, see :meth:`freeze_pump`."""
         weight = table.weight if weighted else torch.ones_like(table.weight)
         self._frozen = FilterTable(table.index, weight, table.branches)
         self.pump.requires_grad_(False)
+        return self._frozen
+
+    @property
+    def fixed_filters(self) -> FilterTable | None:
+        """The filters of :meth:`fix_filters`, if there are any."""
         return self._frozen
 
     @property

@@ -8,16 +8,34 @@ ReLU the result itself tells which entries passed.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 _LEVELS = 256
+_SKIP = 1 << 16
+
+
+@dataclass(frozen=True)
+class Window:
+    """Successive rows of a larger tensor, from `first` on, of `total` in all.
+
+    Dropout of a window is that of the same rows when the whole tensor is dropped: all of its random
+    numbers are drawn, the window's are kept.
+    """
+
+    first: int
+    total: int
 
 
 def relu_dropout(
-    x: Tensor, p: float, training: bool = True, generator: torch.Generator | None = None
+    x: Tensor,
+    p: float,
+    training: bool = True,
+    generator: torch.Generator | None = None,
+    window: Window | None = None,
 ) -> Tensor:
     """ReLU, then zero entries with probability p and divide the others by the share kept.
 
@@ -34,7 +52,7 @@ def relu_dropout(
     share = keep_share(p)
     if not training or share == 1:
         return x.relu_()
-    out: Tensor = _ReluDropout.apply(x, share, generator)  # type: ignore[no-untyped-call]
+    out: Tensor = _ReluDropout.apply(x, share, generator, window)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -45,32 +63,63 @@ def keep_share(p: float) -> float:
     return 1 - min(round(p * _LEVELS), _LEVELS - 1) / _LEVELS
 
 
-def keep_mask(x: Tensor, share: float, generator: torch.Generator | None = None) -> Tensor:
+def keep_mask(
+    x: Tensor,
+    share: float,
+    generator: torch.Generator | None = None,
+    window: Window | None = None,
+) -> Tensor:
     """A tensor like x that is 1 with probability `share`, else 0."""
-    count = math.prod(x.shape)
-    draws = torch.empty((count + 7) // 8, dtype=torch.int64, device=x.device)
-    draws.random_(-(2**63), None, generator=generator)
+    width = math.prod(x.shape[1:])
+    begin, whole = (0, x.numel()) if window is None else (window.first, window.total * width)
+    chances = _chances(begin * width, x.numel(), whole, x.device, generator).view(x.shape)
     threshold = round((1 - share) * _LEVELS) - _LEVELS // 2
     # Comparing straight into floats: multiplying floats by booleans is ten times slower.
-    chances = draws.view(torch.int8)[:count].view(x.shape)
     return torch.ge(
         chances, threshold, out=torch.empty_like(x, memory_format=torch.contiguous_format)
     )
+
+
+def _chances(
+    begin: int, count: int, whole: int, device: torch.device, generator: torch.Generator | None
+) -> Tensor:
+    """Random bytes `begin` to `begin + count` of `whole`; all of them are drawn."""
+    words, first, last = (whole + 7) // 8, begin // 8, (begin + count + 7) // 8
+    if device.type != "cpu":  # there a number depends on how many are drawn at once
+        first, last = 0, words
+    _skip(first, generator)
+    draws = torch.empty(last - first, dtype=torch.int64, device=device)
+    draws.random_(-(2**63), None, generator=generator)
+    _skip(words - last, generator)
+    return draws.view(torch.int8)[begin - 8 * first :][:count]
+
+
+def _skip(words: int, generator: torch.Generator | None) -> None:
+    """Draw so many numbers and forget them, a few at a time."""
+    for begin in range(0, words, _SKIP):
+        scratch = torch.empty(min(_SKIP, words - begin), dtype=torch.int64)
+        scratch.random_(-(2**63), None, generator=generator)
 
 
 class _ReluDropout(torch.autograd.Function):
     """An entry passes its gradient if and only if it came out positive."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, share: float, generator: torch.Generator | None) -> Tensor:
-        x.relu_().mul_(keep_mask(x, share, generator)).mul_(1 / share)
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        share: float,
+        generator: torch.Generator | None,
+        window: Window | None,
+    ) -> Tensor:
+        x.relu_().mul_(keep_mask(x, share, generator, window)).mul_(1 / share)
         ctx.mark_dirty(x)
         ctx.save_for_backward(x)
         ctx.share = share
         return x
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
         (out,) = ctx.saved_tensors
         passed = torch.ops.aten.threshold_backward(grads[0], out, 0)
-        return passed.mul_(1 / ctx.share), None, None
+        return passed.mul_(1 / ctx.share), None, None, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +15,14 @@ from djgnn.jumps import TwinClasses, single_classes, twin_classes
 from djgnn.spectral import symmetrize
 
 ADJACENCIES = ("given", "symmetric")
+
+
+class HasVolume(Protocol):
+    """A graph, held whole or in part, that knows the sum of all its degrees."""
+
+    @property
+    def volume(self) -> Tensor:
+        """The sum of all degrees."""
 
 
 @dataclass(frozen=True, eq=False)

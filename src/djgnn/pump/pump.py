@@ -58,10 +58,19 @@ def trace_ratio_loss(
     Shapes:
         u ``[n, p]``, adjacency ``[n, n]``, degree ``[n]``, result scalar.
     """
-    if form not in FORMS:
-        raise ValueError(f"form must be one of {', '.join(FORMS)} (got '{form}')")
     energy = (degree * u.square().sum(dim=1)).sum()
     affinity = (u * (adjacency @ u)).sum()
+    return ratio_of(energy, affinity, form)
+
+
+def ratio_of(energy: Tensor, affinity: Tensor, form: str = "max") -> Tensor:
+    """The trace ratio from its two traces, Tr(U' D U) and Tr(U' A U).
+
+    Raises:
+        ValueError: For an unknown form.
+    """
+    if form not in FORMS:
+        raise ValueError(f"form must be one of {', '.join(FORMS)} (got '{form}')")
     safe = torch.where(energy > 0, energy, torch.ones_like(energy))
     gain = affinity if form == "max" else affinity - energy
     return -gain / safe
@@ -78,9 +87,17 @@ def orthogonality_loss(u: Tensor) -> Tensor:
         >>> orthogonality_loss(torch.eye(4)[:, :1]).item()
         0.0
     """
-    gram = u.t() @ u
-    size = torch.linalg.matrix_norm(gram).clamp_min(torch.finfo(u.dtype).tiny)
-    identity = torch.eye(gram.shape[0], dtype=u.dtype, device=u.device)
+    return gram_orthogonality(u.t() @ u)
+
+
+def gram_orthogonality(gram: Tensor) -> Tensor:
+    r"""The same from the Gram matrix :math:`U^\top U`.
+
+    Shapes:
+        gram ``[p, p]``, result scalar.
+    """
+    size = torch.linalg.matrix_norm(gram).clamp_min(torch.finfo(gram.dtype).tiny)
+    identity = torch.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
     off: Tensor = torch.linalg.matrix_norm(gram / size - identity)
     return off
 

@@ -98,9 +98,10 @@ class Checkpoint:
         Raises:
             InputError: If the file is damaged or belongs to another run.
         """
-        if not self.path.exists():
+        found = self._found()
+        if found is None:
             return Progress()
-        about, tensors = self._read()
+        about, tensors = found
         try:
             progress = _progress(about, tensors)
             device = next(module.parameters()).device
@@ -113,6 +114,10 @@ class Checkpoint:
         except (KeyError, ValueError, TypeError, RuntimeError) as error:
             raise InputError(f"{self.path}: damaged ({error}); {_REMEDY}") from error
         return progress
+
+    def _found(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+        """What the file says, ``None`` without one."""
+        return self._read() if self.path.exists() else None
 
     def _read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         from safetensors import SafetensorError, safe_open

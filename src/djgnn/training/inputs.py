@@ -38,8 +38,12 @@ def features(
     A graph without features gets the identity: every node is known by its own column, and the
     branches learn from structure alone.
     """
-    x = sp.eye_array(graph.num_nodes, format="csr") if graph.x is None else graph.x
-    return dense_or_sparse(x, device, sparse)
+    return dense_or_sparse(feature_matrix(graph), device, sparse)
+
+
+def feature_matrix(graph: Graph) -> Any:
+    """What :func:`features` puts on a device, as it is."""
+    return sp.eye_array(graph.num_nodes, format="csr") if graph.x is None else graph.x
 
 
 def dense_or_sparse(
@@ -66,20 +70,23 @@ def build_djgnn(
     Raises:
         InputError: If the configuration asks for more jumps than the graph has nodes.
     """
+    module = blank_djgnn(config, graph)
+    operators = graph_operators(graph.adjacency, **config.model.treatment(), device=device)
+    return module.to(device), (features(graph, device), operators)
+
+
+def blank_djgnn(config: RunConfig, graph: Graph) -> DJGNN:
+    """A DJ-GNN of the sizes of a graph.
+
+    Raises:
+        InputError: If the configuration asks for more jumps than the graph has nodes.
+    """
     c = config.model
+    sizes = (num_features(graph), c.hidden_channels, graph.num_classes, graph.num_nodes)
     try:
-        module = DJGNN(
-            num_features(graph),
-            c.hidden_channels,
-            graph.num_classes,
-            graph.num_nodes,
-            c.num_jumps,
-            config=c,
-        )
+        return DJGNN(*sizes, c.num_jumps, config=c)
     except ValueError as error:
         raise InputError(f"{graph.name}: {error}") from error
-    operators = graph_operators(graph.adjacency, **c.treatment(), device=device)
-    return module.to(device), (features(graph, device), operators)
 
 
 def seeded(seed: int, device: torch.device | str = "cpu") -> torch.Generator:

@@ -221,6 +221,7 @@ def step(
         fit_loss = F.cross_entropy(logits, targets.train_y, targets.class_weight)
         loss = fit_loss + config.pump_weight * pump_loss
         loss.backward()  # type: ignore[no-untyped-call]
+        passes.reduce()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         return loss.detach(), pump_loss.detach()

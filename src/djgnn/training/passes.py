@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from djgnn.jumps.ranks import check_finite
 from djgnn.model import DJGNN
 from djgnn.model.outputs import Encoding
+from djgnn.training.distributed import ShardedPasses, ShardOperators, whole_encoding
 from djgnn.training.graphed import Captured, can_be_captured
 
 
@@ -23,6 +24,9 @@ class Passes(Protocol):
     def evaluate(self) -> Tensor:
         """Logits of all nodes, without dropout or gradients."""
 
+    def reduce(self) -> None:
+        """Sum the gradients of all processes that have a part in them."""
+
 
 def two_phase(module: nn.Module, inputs: tuple[Any, Any], train: Tensor) -> Passes:
     """The cheapest passes for a module.
@@ -33,12 +37,22 @@ def two_phase(module: nn.Module, inputs: tuple[Any, Any], train: Tensor) -> Pass
         train: Indices of the training nodes.
     """
     if isinstance(module, DJGNN):
+        if isinstance(inputs[1], ShardOperators):
+            return ShardedPasses(module, inputs, train)
         if can_be_captured(module, inputs[1]):
             return _CapturedPasses(module, inputs, train)
         return _SharedPasses(module, inputs, train)
     if train.is_cuda and getattr(module, "capturable", False):
         return _CapturedPlainPasses(module, inputs, train)
     return _PlainPasses(module, inputs, train)
+
+
+@torch.no_grad()
+def encode_all(module: DJGNN, inputs: tuple[Any, Any]) -> Encoding:
+    """Positions and filters of all nodes, however they are shared out; without gradients."""
+    if isinstance(inputs[1], ShardOperators):
+        return whole_encoding(module, inputs)
+    return module.encode(*inputs)
 
 
 class _Captures:
@@ -79,6 +93,9 @@ class _SharedPasses:
         self.encoding = self.module.encode(self.x, self.operators)
         with torch.no_grad():
             return self.module.decode(self.encoding.detach(), self.operators)
+
+    def reduce(self) -> None:
+        """One process has it all."""
 
 
 class _CapturedPasses(_Captures, _SharedPasses):
@@ -125,6 +142,9 @@ class _PlainPasses:
         self.module.eval()
         logits: Tensor = self.module(*self.inputs, generator=None)
         return logits
+
+    def reduce(self) -> None:
+        """One process has it all."""
 
 
 class _CapturedPlainPasses(_Captures, _PlainPasses):

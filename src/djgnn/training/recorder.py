@@ -20,6 +20,7 @@ from djgnn.graph.files import atomic_write
 from djgnn.model import DJGNN
 from djgnn.model.outputs import Encoding
 from djgnn.training.loop import Fitted
+from djgnn.training.passes import encode_all
 from djgnn.training.progress import EpochRecord
 
 if TYPE_CHECKING:
@@ -162,8 +163,7 @@ class Recorder:
             raise InputError("recording: this model was not observed; pass the recorder to `train`")
         shots = {s.epoch: s for s in take.snapshots}
         if fitted.epoch not in shots:
-            with torch.no_grad():
-                encoding = module.encode(*inputs)
+            encoding = encode_all(module, inputs)
             shots[fitted.epoch] = self._snapshot(fitted.epoch, module, encoding, fitted.logits)
         fixed = (
             None

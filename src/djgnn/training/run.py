@@ -17,6 +17,10 @@ from djgnn.model import DJGNN
 from djgnn.training import calibration
 from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.config import TrainConfig
+from djgnn.training.distributed import ShardOperators
+from djgnn.training.distributed.collectives import reduce_gradients
+from djgnn.training.distributed.forward import positions
+from djgnn.training.distributed.passes import freeze_pump
 from djgnn.training.inputs import initialize, seeded
 from djgnn.training.loop import Fitted, Follow, Observer, Targets, fit
 from djgnn.training.selection import SplitResult, judge
@@ -130,17 +134,26 @@ def train_pump(module: DJGNN, inputs: tuple[Any, Any], config: TrainConfig) -> f
         The pump's last loss.
     """
     operators = inputs[1]
+    sharded = isinstance(operators, ShardOperators)
     optimizer = torch.optim.Adam(module.pump.parameters(), lr=config.pump_lr)
     value = float("nan")
     for _ in range(config.pump_epochs):
         optimizer.zero_grad(set_to_none=True)
-        out = module.pump(operators.adjacency, operators.degree)
-        loss = out.trace_ratio + out.orthogonality
+        if sharded:
+            out = positions(module, operators)
+        else:
+            out = module.pump(operators.adjacency, operators.degree)
+        loss: Any = out.trace_ratio + out.orthogonality
         loss.backward()
+        if sharded:
+            reduce_gradients(operators.group, module.pump.parameters())
         optimizer.step()
         value = float(loss.detach())
     optimizer.zero_grad(set_to_none=True)  # the next optimiser must not find this gradient
-    module.freeze_pump(operators)
+    if sharded:
+        freeze_pump(module, operators)
+    else:
+        module.freeze_pump(operators)
     return value
 
 

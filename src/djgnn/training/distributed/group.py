@@ -1,0 +1,250 @@
+"""The processes of a run: who am I, how many are we, and what do we agree on.
+
+`torchrun` starts the processes and tells each its number through the environment. A process that
+was started without it, or alone, is a group of one and needs no connection.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+
+from djgnn.errors import InputError, ProcessLostError
+from djgnn.training.inputs import choose_device
+
+T = TypeVar("T")
+
+VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+# How long a process waits for the others; reading a large graph may keep one of them.
+PATIENCE = timedelta(minutes=30)
+
+
+@dataclass
+class Traffic:
+    """Bytes that a process sent to others, by what they were, and how many messages."""
+
+    bytes: dict[str, int] = field(default_factory=dict)
+    messages: int = 0
+
+    def count(self, what: str, size: int) -> None:
+        """Note one message down."""
+        self.bytes[what] = self.bytes.get(what, 0) + size
+        self.messages += 1
+
+    @property
+    def total(self) -> int:
+        """Bytes of all kinds."""
+        return sum(self.bytes.values())
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """One process among those of a run.
+
+    Args:
+        rank: Its number.
+        size: How many there are.
+        local_rank: Its number on its machine.
+        restarts: How often `torchrun` has started the processes anew.
+        launch: What `torchrun` calls this run, empty if it has no name; ``None`` without it.
+
+    Example:
+        >>> group = Group()
+        >>> group.first, group.any(True), group.shared(lambda: 7)
+        (True, True, 7)
+    """
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    restarts: int = 0
+    launch: str | None = None
+    traffic: Traffic = field(default_factory=Traffic)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Group:
+        """What `torchrun` says about this process; a group of one if it says nothing.
+
+        Raises:
+            InputError: If only a part of its variables is there, or one makes no sense.
+
+        Example:
+            >>> Group.from_environment({}).size
+            1
+        """
+        there = [name for name in VARIABLES if name in environment]
+        if "RANK" not in there and "WORLD_SIZE" not in there:
+            return cls()
+        missing = [name for name in VARIABLES if name not in there]
+        if missing:
+            raise InputError(
+                f"environment: {', '.join(there)} without {', '.join(missing)}; start the "
+                f"processes with torchrun, or unset RANK and WORLD_SIZE (got {len(there)} of "
+                f"{len(VARIABLES)} variables)"
+            )
+        rank, size, local = (_number(environment, name) for name in VARIABLES[:3])
+        if not 0 <= rank < size:
+            raise InputError(
+                f"environment: RANK must be at least 0 and below WORLD_SIZE; start the processes "
+                f"with torchrun (got {rank} of {size})"
+            )
+        launch = environment.get("TORCHELASTIC_RUN_ID")
+        return cls(
+            rank,
+            size,
+            local,
+            _number(environment, "TORCHELASTIC_RESTART_COUNT", "0"),
+            "" if launch == "none" else launch,
+        )
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that writes and speaks."""
+        return self.rank == 0
+
+    @property
+    def alone(self) -> bool:
+        """Whether there are no others."""
+        return self.size == 1
+
+    def device(self, name: str = "auto") -> torch.device:
+        """The device of this process: of several GPUs that of its number, made the current one.
+
+        Raises:
+            InputError: If CUDA is asked for and not there, or has fewer GPUs than processes.
+        """
+        found = choose_device(name)
+        if found.type != "cuda" or self.alone:
+            return found
+        count = torch.cuda.device_count()
+        if self.local_rank >= count:
+            raise InputError(
+                f"device: process {self.local_rank} of this machine has no GPU of its own; start "
+                f"at most one process per GPU, or use cpu (got {count} GPUs)"
+            )
+        torch.cuda.set_device(self.local_rank)
+        return torch.device("cuda", self.local_rank)
+
+    def any(self, flag: bool) -> bool:
+        """Whether any process says so; all get the same answer."""
+        return any(self.gathered(flag))
+
+    def gathered(self, value: T) -> list[T]:
+        """What each process says, by number."""
+        if self.alone:
+            return [value]
+        values: list[Any] = [None] * self.size
+        with watched():
+            dist.all_gather_object(values, value)
+        return values
+
+    def together(self, work: Callable[[], T]) -> T:
+        """Do something on every process; if it fails on one, it fails on all, alike.
+
+        Raises:
+            Exception: The error of the first process that had one.
+        """
+        result: T | None = None
+        error: Exception | None = None
+        try:
+            result = work()
+        except (ArithmeticError, MemoryError, OSError, RuntimeError, ValueError) as caught:
+            error = caught
+        failed = [(rank, e) for rank, e in enumerate(self.gathered(error)) if e is not None]
+        if not failed:
+            return result  # type: ignore[return-value]
+        rank, cause = failed[0]
+        if error is not None and (rank == self.rank or str(error) == str(cause)):
+            raise error
+        if self.first or isinstance(cause, InputError):
+            raise cause if rank == 0 else type(cause)(f"process {rank}: {cause}")
+        raise ProcessLostError(f"process {rank} failed: {cause}")
+
+    def in_turn(self, work: Callable[[], T]) -> T:
+        """As :meth:`together`, on every machine by one process before the others.
+
+        What the one downloads is there for the others.
+        """
+        early = self.together(lambda: work() if self.local_rank == 0 else None)
+        late = self.together(lambda: None if self.local_rank == 0 else work())
+        return early if self.local_rank == 0 else late  # type: ignore[return-value]
+
+    def shared(self, work: Callable[[], T]) -> T:
+        """Do something on the first process; all get its result, or its error."""
+        result = self.together(lambda: work() if self.first else None)
+        if self.alone:
+            return result  # type: ignore[return-value]
+        held: list[Any] = [result]
+        with watched():
+            dist.broadcast_object_list(held, src=0, device=torch.device("cpu"))
+        value: T = held[0]
+        return value
+
+
+@contextmanager
+def join(device: str = "auto", environment: Mapping[str, str] = os.environ) -> Iterator[Group]:
+    """Meet the other processes of this run, if there are any; gloo on CPUs, NCCL on GPUs.
+
+    Args:
+        device: What training will run on, ``"auto"``, ``"cpu"`` or ``"cuda"``.
+        environment: Where `torchrun` leaves its word.
+
+    Raises:
+        InputError: If the environment is incomplete.
+        ProcessLostError: If the others do not come.
+    """
+    group = Group.from_environment(environment)
+    if group.alone:
+        yield group
+        return
+    gpu = device != "cpu" and torch.cuda.is_available()
+    backend = "cpu:gloo,cuda:nccl" if gpu else "gloo"
+    with watched():
+        store, _, _ = next(rendezvous("env://", timeout=PATIENCE))
+        # `torchrun` keeps the store over restarts: without a prefix a process may find the
+        # addresses of those that are gone, and wait for them.
+        store = PrefixStore(f"djgnn/{group.restarts}/{group.size}", store)
+        dist.init_process_group(
+            backend, store=store, rank=group.rank, world_size=group.size, timeout=PATIENCE
+        )
+    try:
+        yield group
+    finally:
+        dist.destroy_process_group()
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Say what a failed connection means: another process of the run is gone.
+
+    Raises:
+        ProcessLostError: In place of the connection's own error.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        raise ProcessLostError(
+            "another process of this run ended or cannot be reached; its own message says why. "
+            "`torchrun --max-restarts N` goes on from the last checkpoint "
+            f"(got {str(error).splitlines()[0][:200]})"
+        ) from error
+
+
+def _number(environment: Mapping[str, str], name: str, default: str = "") -> int:
+    text = environment.get(name, default)
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(
+            f"environment: {name} must be a whole number; start the processes with torchrun "
+            f"(got {text!r})"
+        ) from None

@@ -1,0 +1,213 @@
+"""What the processes of the tests do; a module of its own, so that they can import it."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from djgnn.graph import Graph, heterophilic_sbm, random_splits, read_npz
+from djgnn.model import DJGNN, graph_operators
+from djgnn.training import resolve, train
+from djgnn.training.distributed import Group, Shard, ShardedPasses, distributed_djgnn
+from djgnn.training.distributed.checkpoint import SharedCheckpoint
+from djgnn.training.distributed.collectives import (
+    gather_inputs,
+    gather_results,
+    owned,
+    reduce_gradients,
+)
+from djgnn.training.distributed.halo import Plan
+from djgnn.training.distributed.operators import shard_djgnn, shard_operators
+from djgnn.training.inputs import build_djgnn, initialize, seeded
+from djgnn.training.loop import Targets, step
+from djgnn.training.passes import two_phase
+
+BASE: dict[str, Any] = {
+    "hidden_channels": 16,
+    "epochs": 20,
+    "patience": None,
+    "structure_gate": False,
+}
+
+
+def sbm() -> Graph:
+    return random_splits(heterophilic_sbm(300, hub_size=1))
+
+
+def stored(name: str, data: Path) -> Graph:
+    return Graph.load(name, data=data)
+
+
+def tiny() -> Graph:
+    """Five nodes, one of them alone; only the first two are trained on."""
+    parts = ([1, 1, 0, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 0, 1])
+    train, val, test = (np.array(part, dtype=np.bool_) for part in parts)
+    return Graph(
+        edge_index=np.array([[0, 1, 2, 1], [1, 2, 0, 0]]),
+        num_nodes=5,
+        x=np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32),
+        y=np.array([0, 1, 0, 1, 1]),
+        train_mask=train,
+        val_mask=val,
+        test_mask=test,
+    )
+
+
+def fit_many(group: Group, graph: Graph, recipes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Train once per recipe: losses of every epoch, rank lists after every epoch, logits."""
+    return [_fit(group, graph, recipe) for recipe in recipes]
+
+
+def _fit(group: Group, graph: Graph, recipe: dict[str, Any]) -> dict[str, Any]:
+    config = resolve("default", None, **{**BASE, **recipe})
+    module, inputs = distributed_djgnn(config, graph, group)
+    tables: list[Any] = []
+
+    def observe(record: Any, model: Any, encoding: Any, logits: Any) -> None:
+        tables.append(encoding.table.index.numpy())
+
+    fitted, result = train(module, inputs, graph, 0, config.training, 0, observer=observe)
+    losses = [(r.loss, r.pump_loss, r.validation_loss) for r in fitted.history]
+    return {
+        "losses": np.array(losses),
+        "ranks": np.stack(tables),
+        "logits": fitted.logits.numpy(),
+        "epoch": fitted.epoch,
+        "gate": fitted.gate,
+        "test": result.test,
+    }
+
+
+def both_passes(group: Group, graph: Graph) -> list[tuple[Any, Any]]:
+    """Gradients and logits of a few steps, by the passes of shards and by whole ones."""
+    config = resolve("default", None, **BASE)
+    with_world()
+    found = []
+    for build in (partial(shard_djgnn, group=group), build_djgnn):
+        module, inputs = build(config, graph)
+        initialize(module, 0)
+        targets, generator = Targets.of(graph, graph.split(0)), seeded(0)
+        optimizer = torch.optim.Adam(module.parameters(), weight_decay=1e-3, fused=True)
+        passes, seen = two_phase(module, inputs, targets.train), []
+        for _ in range(5):
+            step(passes, targets, config.training, optimizer, generator)
+            seen += [passes.evaluate().numpy(), *(p.detach().numpy() for p in module.parameters())]
+        found.append(seen)
+    return list(zip(*found, strict=True))
+
+
+def with_world() -> None:
+    """Connect a process that is alone with itself, as no run would."""
+    torch.distributed.init_process_group("gloo")
+
+
+def fit_kept(group: Group, graph: Graph, file: Path, epochs: int | None) -> dict[str, Any]:
+    """Train with a checkpoint, and stop after so many epochs."""
+    config = resolve("default", None, **{**BASE, "epochs": 12})
+    module, inputs = distributed_djgnn(config, graph, group)
+    seen: list[int] = []
+    fitted, _ = train(
+        module,
+        inputs,
+        graph,
+        0,
+        config.training,
+        0,
+        lambda total, record: seen.append(record.epoch),
+        checkpoint=SharedCheckpoint(file, "key", 3600.0, group),
+        # Only one process is told to stop.
+        stop=lambda: group.any(len(seen) == epochs and group.rank == group.size - 1),
+    )
+    losses = [(r.loss, r.pump_loss, r.validation_loss) for r in fitted.history]
+    logits = fitted.logits.numpy()
+    return {"losses": np.array(losses), "logits": logits, "halted": fitted.interrupted}
+
+
+def fit_folder(group: Group, file: Path, out: Path, epochs: int) -> dict[str, Any]:
+    """What `djgnn fit` does with these options, and its card."""
+    from djgnn.cli.fit import run_fit
+
+    config = resolve("default").replace(epochs=epochs, patience=None, hidden_channels=8)
+    options = {"split": 0, "seed": 0, "device": "cpu", "quiet": True, "report": False}
+    return run_fit(read_npz(file), config, out, group=group, **options)
+
+
+def gradients(group: Group, graph: Graph, options: dict[str, Any]) -> dict[str, Any]:
+    """Gradients of one step in float64, with dropout, and the loss."""
+    config = resolve("default", None, hidden_channels=8, **options)
+    sizes = (graph.num_features, 8, graph.num_classes, graph.num_nodes)
+    module = DJGNN(*sizes, config.model.num_jumps, config=config.model).double()
+    initialize(module, 0)
+    x = torch.tensor(graph.x, dtype=torch.float64)
+    treatment = config.model.treatment()
+    targets = Targets.of(graph, graph.split(0))
+    kept: dict[str, Any] = {}
+
+    class Keep(torch.optim.SGD):
+        def step(self, *_: Any) -> None:
+            kept.update({k: p.grad.numpy() for k, p in module.named_parameters()})
+
+    optimizer = Keep(module.parameters())
+    if group.alone:
+        operators = graph_operators(graph.adjacency, **treatment, dtype=torch.float64)
+        passes: Any = two_phase(module, (x, operators), targets.train)
+    else:
+        shard = Shard.balanced(np.diff(graph.adjacency.indptr), group.size, group.rank)
+        mine = shard_operators(graph.adjacency, group, shard, treatment, dtype=torch.float64)
+        passes = ShardedPasses(module, (x[shard.first : shard.last], mine), targets.train)
+    loss, _ = step(passes, targets, config.training, optimizer, seeded(0))
+    return {"loss": float(loss), **kept}
+
+
+def collectives(group: Group, whole: torch.Tensor, bounds: tuple[int, ...]) -> dict[str, Any]:
+    """A loss through every exchange at once, and the gradient of the own rows."""
+    shard = Shard(bounds, group.rank)
+    own = whole[shard.first : shard.last].clone().requires_grad_()
+    factor = torch.ones((), dtype=whole.dtype, requires_grad=True)
+    everywhere = gather_inputs(group, own * factor, shard.sizes, "a")
+    # Each process weighs the rows of all differently: their gradients must be summed.
+    part = (everywhere.tanh() * (1 + group.rank)).sum()
+    needed = torch.arange(group.rank % 2, whole.shape[0], 2)
+    fetched = Plan.of(group, shard, needed, "b").fetch(own.square())
+    part = part + (fetched.sin() * (2 + group.rank)).sum()
+    parts = gather_results(group, part[None], [1] * group.size, "c")
+    results = gather_results(group, own.exp(), shard.sizes, "d")
+    alike = owned(everywhere, shard.first, shard.last).cos().prod()
+    loss = parts.sum().square() + results.cos().square().sum() + alike
+    loss.backward()
+    reduce_gradients(group, [factor])
+    assert factor.grad is not None
+    assert own.grad is not None
+    return {"loss": float(loss), "own": own.grad.numpy(), "factor": float(factor.grad)}
+
+
+def agreements(group: Group) -> dict[str, Any]:
+    """What processes agree on, and how they fail together."""
+    from djgnn.errors import InputError
+
+    def bad() -> int:
+        if group.rank == 1:
+            raise InputError("file: cannot be read (got nothing)")
+        return 3
+
+    def worse() -> int:
+        if group.first:
+            raise IsADirectoryError("a folder")
+        return 3
+
+    found: dict[str, Any] = {
+        "any": (group.any(group.rank == 1), group.any(False)),
+        "shared": group.shared(lambda: ("from", group.rank)),
+        "together": group.together(lambda: group.rank),
+        "in turn": group.in_turn(lambda: group.rank),
+    }
+    for name, work in (("one", bad), ("first", worse)):
+        try:
+            group.together(work)
+        except (InputError, OSError, RuntimeError) as error:
+            found[name] = (type(error).__name__, str(error))
+    return found

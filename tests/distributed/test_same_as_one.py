@@ -1,0 +1,89 @@
+"""Two and three processes train as one does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jobs
+import numpy as np
+import pytest
+from processes import run_group
+
+from djgnn.graph import Graph
+from djgnn.training.distributed import Group
+
+RECIPES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "decoupled": {"decoupled": True, "pump_epochs": 3},
+    "node dropout": {
+        "structure_dropout": 0.3,
+        "support": "cumulative",
+        "class_weight": "balanced",
+        "classifier_layers": 2,
+    },
+    "one layer": {"hb_layers": 1, "recompute": True, "scale": "volume", "engine": "blockwise"},
+    "identity": {"source": "identity", "refresh_every": 2, "trace_form": "min"},
+    "bare": {"structure": False, "homophilic": False, "scale": "unit", "num_centers": 9},
+    "symmetric": {"pump_adjacency": "symmetric", "homophilic_adjacency": "symmetric"},
+}
+
+
+def compare(found: list[dict[str, Any]], one: dict[str, Any], tolerance: float = 1e-5) -> None:
+    """Losses are sums of terms of about one that may cancel: an absolute 1e-5 is allowed too."""
+    for other in found[1:]:
+        for key in ("losses", "ranks", "logits"):
+            np.testing.assert_array_equal(other[key], found[0][key], key)
+    np.testing.assert_allclose(found[0]["losses"], one["losses"], rtol=tolerance, atol=tolerance)
+    np.testing.assert_array_equal(found[0]["ranks"], one["ranks"])
+    np.testing.assert_allclose(found[0]["logits"], one["logits"], rtol=1e-3, atol=1e-4)
+    assert (found[0]["epoch"], found[0]["gate"]) == (one["epoch"], one["gate"])
+    assert found[0]["test"] == one["test"]
+
+
+def check(size: int, graph: Graph, recipes: dict[str, dict[str, Any]]) -> None:
+    found = run_group(size, jobs.fit_many, graph, list(recipes.values()))
+    alone = jobs.fit_many(Group(), graph, list(recipes.values()))
+    for place, name in enumerate(recipes):
+        try:
+            compare([process[place] for process in found], alone[place])
+        except AssertionError as error:
+            raise AssertionError(f"{name}: {error}") from error
+
+
+@pytest.mark.parametrize(("size", "names"), [(2, list(RECIPES)), (3, ["default", "decoupled"])])
+def test_twenty_epochs_of_a_generated_graph(size: int, names: list[str]) -> None:
+    check(size, jobs.sbm(), {name: RECIPES[name] for name in names})
+
+
+@pytest.mark.parametrize(("size", "name"), [(2, "chameleon"), (2, "cora"), (3, "texas")])
+def test_twenty_epochs_of_a_data_set(size: int, name: str, data_dir: Path) -> None:
+    check(size, jobs.stored(name, data_dir), {"its own": {}})
+
+
+def test_the_gate_decides_alike() -> None:
+    check(2, jobs.sbm(), {"gate": {"structure_gate": True, "epochs": 6}})
+
+
+def test_more_processes_than_nodes_and_shards_without_training_nodes() -> None:
+    check(6, jobs.tiny(), {"tiny": {"num_jumps": 2, "num_centers": 2, "epochs": 4}})
+
+
+def test_the_passes_of_shards_give_the_bits_of_whole_ones() -> None:
+    """One process with all rows: the same operations in the same order."""
+    (found,) = run_group(1, jobs.both_passes, jobs.sbm())
+    for sharded, whole in found:
+        np.testing.assert_array_equal(sharded, whole)
+
+
+def test_a_run_is_continued_by_another_number_of_processes(tmp_path: Path) -> None:
+    graph, file = jobs.sbm(), tmp_path / "run"
+    whole = jobs.fit_kept(Group(), graph, tmp_path / "whole" / "run", None)
+    for size, epochs in ((2, 5), (3, 4)):
+        halted = run_group(size, jobs.fit_kept, graph, file, epochs)
+        assert all(process["halted"] for process in halted)
+    found = run_group(2, jobs.fit_kept, graph, file, None)
+    assert not found[0]["halted"]
+    np.testing.assert_allclose(found[0]["losses"], whole["losses"], rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(found[1]["logits"], found[0]["logits"])
+    assert len(found[0]["losses"]) == 12
