@@ -38,12 +38,44 @@ def aggregate(table: FilterTable, h: Tensor, rows: Tensor | None = None) -> Tens
     index, value = normalized_entries(table)
     if rows is not None:
         index, value = index.index_select(0, rows), value.index_select(0, rows)
-    layout = _layout(table.branches, index.shape[0], h.device)
+    return _sum_entries(table.branches, index, value, h)
+
+
+def aggregate_rows(
+    table: FilterTable, nodes: Tensor, own: Tensor, near: Tensor, h: Tensor
+) -> Tensor:
+    """Some rows of :func:`aggregate`, from the filters and features of those they need alone.
+
+    Args:
+        table: The filters of `nodes`.
+        nodes: The nodes whose result is wanted, and all that their lists name.
+        own: Places among `nodes` of those whose result is wanted.
+        near: Places among `nodes` of their lists.
+        h: Rows of `nodes`.
+
+    Shapes:
+        table and nodes ``[m]``, own ``[r]``, near ``[r, R]``, h ``[m, branches * hidden]``, result
+        ``[r, branches * hidden]``.
+    """
+    layout = _layout(table.branches, own.numel(), h.device)
+    value, inverse_root = _looped_entries(table, nodes[:, None], layout)
+    place = torch.cat([own[:, None], near], dim=1).index_select(1, layout.rank)
+    position = place * table.num_branches + layout.branch
+    mine = inverse_root.index_select(0, own).index_select(1, layout.branch)
+    theirs = inverse_root.view(-1).index_select(0, position.view(-1)).view_as(mine)
+    value = value.index_select(0, own) * mine * theirs
+    return _sum_entries(table.branches, position, value, h)
+
+
+def _sum_entries(
+    branches: tuple[tuple[int, ...], ...], index: Tensor, value: Tensor, h: Tensor
+) -> Tensor:
+    layout = _layout(branches, index.shape[0], h.device)
     if h.device.type == "cuda" and triton_available():
         from djgnn.filters.triton_aggregate import triton_sum
 
         return triton_sum(value, h, index, layout.starts, layout.branch)
-    hidden = h.shape[1] // table.num_branches
+    hidden = h.shape[1] // len(branches)
     return weighted_sum(layout.indptr, index.reshape(-1), value.reshape(-1), h, hidden)
 
 
@@ -88,18 +120,28 @@ def normalized_entries(table: FilterTable) -> tuple[Tensor, Tensor]:
     layout = _layout(table.branches, n, table.index.device)
     branch, rank = layout.branch, layout.rank
     itself = torch.arange(n, device=branch.device)[:, None]
-    other = (table.index != itself).to(table.weight.dtype) * table.weight
+    value, inverse_root = _looped_entries(table, itself, layout)
     node = torch.cat([itself, table.index], dim=1).index_select(1, rank)
-    value = torch.cat([other.new_ones(n, 1), other], dim=1).index_select(1, rank)
-    belongs = layout.belongs.to(value.dtype)
-    # The self loop alone makes every row sum at least 1.
-    inverse_root = (value @ belongs).rsqrt()
     position = node * branches + branch
     # `index_select`, whose gradient is a plain scatter, not `embedding`, whose gradient sorts.
     own = inverse_root.index_select(1, branch)
     theirs = inverse_root.view(-1).index_select(0, position.view(-1)).view_as(value)
     value = value * own * theirs
     return position, value
+
+
+def _looped_entries(table: FilterTable, itself: Tensor, layout: _Layout) -> tuple[Tensor, Tensor]:
+    """Entries of the filters with their diagonal set to 1, and 1 / sqrt of their row sums.
+
+    Shapes:
+        itself ``[m, 1]`` (the node of each row of the table), result ``[m, E]`` and
+        ``[m, branches]``.
+    """
+    other = (table.index != itself).to(table.weight.dtype) * table.weight
+    value = torch.cat([torch.ones_like(itself, dtype=other.dtype), other], dim=1)
+    value = value.index_select(1, layout.rank)
+    # The self loop alone makes every row sum at least 1.
+    return value, (value @ layout.belongs.to(value.dtype)).rsqrt()
 
 
 def weighted_sum(indptr: Tensor, index: Tensor, value: Tensor, h: Tensor, hidden: int) -> Tensor:

@@ -51,8 +51,11 @@ class JumpBranches(nn.Module):
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """Embeddings of all branches, side by side, of all nodes or of some rows."""
-        h = aggregate(table, xw, rows).add_(self.bias)
-        return relu_dropout(h, self.dropout, self.training, generator)
+        return self.activate(aggregate(table, xw, rows), generator)
+
+    def activate(self, h: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Bias, ReLU and dropout, in place on what the filters gave."""
+        return relu_dropout(h.add_(self.bias), self.dropout, self.training, generator)
 
     def __repr__(self) -> str:
         rows, columns = self.weight.shape
@@ -99,6 +102,11 @@ class HomophilicBranch(nn.Module):
         h: Tensor = (operator @ (x @ self.weights[0])).add_(self.biases[0])
         return h
 
+    def encode_hop(self, hop: Tensor | SparseOperator) -> Tensor:
+        """The same from rows of A X, where that product is at hand."""
+        h: Tensor = (hop @ self.weights[0]).add_(self.biases[0])
+        return h
+
     def forward(
         self,
         encoded: Tensor,
@@ -117,8 +125,22 @@ class HomophilicBranch(nn.Module):
         if len(self.weights) == 1:
             h = encoded.clone() if rows is None else encoded.index_select(0, rows)
             return relu_dropout(h, self.dropout, self.training, generator)
+        return self.second(self.hidden(encoded, generator), operator, generator)
+
+    def hidden(self, encoded: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """What the second layer sums over neighbours, from the first before its activation."""
         h = relu_dropout(encoded.clone(), self.dropout, self.training, generator)
-        h = (operator @ (h @ self.weights[1])).add_(self.biases[1])
+        summands: Tensor = h @ self.weights[1]
+        return summands
+
+    def second(
+        self,
+        hidden: Tensor,
+        operator: SparseOperator,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """The second layer, of the rows of `operator`."""
+        h = (operator @ hidden).add_(self.biases[1])
         return relu_dropout(h, self.dropout, self.training, generator)
 
 
