@@ -138,6 +138,28 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(options: dict[str, Any], tmp_pa
     same(run(options), whole)
 
 
+def test_the_loop_is_a_step_of_adam_per_batch() -> None:
+    """Four batches, so half the learning rate; by hand to the same bytes."""
+    options = {"epochs": 3, "structure_gate": False, "patience": None, "lr": 0.02}
+    config = resolve("default", None, hidden_channels=8, **options)
+    module, inputs = build_djgnn(config, GRAPH)
+    initialize(module, 0)
+    targets, generator = Targets.of(GRAPH, GRAPH.split(0)), seeded(0)
+    passes = BatchPasses(module, inputs, targets.train, -(-N // 4))
+    decay = config.training.weight_decay
+    optimizer = torch.optim.Adam(module.parameter_groups(decay, decay), lr=0.01, fused=True)
+    for _ in range(3):
+        for batch in passes.batches(generator):
+            loss, _ = passes.losses(batch, passes.refresh(), targets, config.training, generator)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    found = run({**options, "batch_size": -(-N // 4)})
+    last = passes.evaluate()[targets.val]
+    wanted = F.cross_entropy(last, targets.val_y)
+    assert found.history[-1].validation_loss == float(wanted)
+
+
 def test_a_batch_of_all_nodes_is_no_batch() -> None:
     options = {"epochs": 3, "structure_gate": False}
     same(run({**options, "batch_size": N}), run({**options, "batch_size": None}))

@@ -21,7 +21,8 @@ class TrainConfig:
 
     Args:
         epochs: Most epochs to run.
-        lr: Learning rate of Adam.
+        lr: Learning rate of Adam for a step over all nodes; with C mini-batches each step
+            takes lr / sqrt(C).
         weight_decay: Decay of every weight but the structure branch's.
         structure_weight_decay: Decay of the structure branch; ``None`` means `weight_decay`.
         structure_gate: Train with and without the structure branch; keep it only if it raises the

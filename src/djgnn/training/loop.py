@@ -134,9 +134,10 @@ def fit(
         FloatingPointError: If training diverged before any epoch could be kept.
         InputError: If the checkpoint is damaged or of another run.
     """
-    optimizer = torch.optim.Adam(_groups(module, config), lr=config.lr, fused=True)
-    run = Progress() if checkpoint is None else checkpoint.restore(module, optimizer, generator)
     passes = two_phase(module, inputs, targets.train, config.batch_size)
+    rate = passes.rate(config.lr) if isinstance(passes, BatchPasses) else config.lr
+    optimizer = torch.optim.Adam(_groups(module, config), lr=rate, fused=True)
+    run = Progress() if checkpoint is None else checkpoint.restore(module, optimizer, generator)
     begun, spent = time.perf_counter(), run.seconds
     interrupted = False
     while not run.ended and not interrupted:

@@ -14,6 +14,7 @@ gradients, exactly.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +69,14 @@ class BatchPasses:
         self.other = other.nonzero().squeeze(1)
         self.count = -(-module.num_nodes // batch_size)
         self._tables: Tables | None = None
+
+    def rate(self, lr: float) -> float:
+        """The learning rate of a step: that of a step over all nodes, over the root of C.
+
+        Adam makes steps of equal length whatever the size of the gradient, so the noise of C
+        steps adds up to the root of C (Malladi et al., NeurIPS 2022).
+        """
+        return lr / math.sqrt(self.count)
 
     def batches(self, generator: torch.Generator | None = None) -> list[Batch]:
         """Part the nodes at random; every batch gets its share of the training nodes."""
