@@ -18,7 +18,7 @@ from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.config import RunConfig
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets
-from djgnn.training.minibatch import BatchPasses, epoch
+from djgnn.training.minibatch import Batch, BatchPasses, epoch
 from djgnn.training.passes import two_phase
 from djgnn.training.recorder import Recorder
 
@@ -99,6 +99,12 @@ def test_how_often_the_tables_are_made(refresh_every: int, made: int) -> None:
         calls.clear()
         epoch(passes, targets, config.training, optimizer, seeded(0))
         assert len(calls) == made
+    passes.module.pump.requires_grad_(False)
+    passes.evaluate()
+    calls.clear()
+    epoch(passes, targets, config.training, optimizer, seeded(0))
+    passes.evaluate()
+    assert not calls  # a frozen pump moves nobody
 
 
 def test_an_evaluation_is_that_of_the_weights_it_stands_for() -> None:
@@ -150,10 +156,11 @@ def test_the_loop_is_a_step_of_adam_per_batch() -> None:
     optimizer = torch.optim.Adam(module.parameter_groups(decay, decay), lr=0.01, fused=True)
     for _ in range(3):
         for batch in passes.batches(generator):
-            loss, _ = passes.losses(batch, passes.refresh(), targets, config.training, generator)
+            loss, _ = passes.losses(batch, passes.tables(), targets, config.training, generator)
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
+            passes.stepped()
     found = run({**options, "batch_size": -(-N // 4)})
     last = passes.evaluate()[targets.val]
     wanted = F.cross_entropy(last, targets.val_y)
@@ -220,3 +227,21 @@ def test_other_models_have_no_batches() -> None:
 def test_bad_sizes_are_refused(size: Any) -> None:
     with pytest.raises(ValueError, match="batch_size must be a whole number of at least 1"):
         resolve("default", None, batch_size=size)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_on_a_gpu_the_losses_and_logits_are_the_same() -> None:
+    config = resolve("default", None, hidden_channels=8, dropout=0.0)
+    found = {}
+    for device in ("cpu", "cuda"):
+        module, inputs = build_djgnn(config, GRAPH, device)
+        initialize(module, 0)
+        targets = Targets.of(GRAPH, GRAPH.split(0), device)
+        passes = BatchPasses(module, inputs, targets.train, 40)
+        batch = Batch(*(p.to(device) for p in (torch.arange(9), targets.train[:9].cpu())))
+        loss, _ = passes.losses(batch, passes.refresh(), targets, config.training)
+        loss.backward()
+        grads = [p.grad.cpu() for p in module.parameters() if p.grad is not None]
+        found[device] = [loss.detach().cpu(), passes.evaluate().cpu(), *grads]
+    for cpu, cuda in zip(found["cpu"], found["cuda"], strict=True):
+        torch.testing.assert_close(cuda, cpu, rtol=1e-3, atol=1e-5)

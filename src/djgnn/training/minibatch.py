@@ -47,9 +47,9 @@ class Batch:
 class BatchPasses:
     """A DJ-GNN's passes in batches.
 
-    The tables (U, ranks, derivative of the pump loss) are made anew for every evaluation and before
-    every `refresh_every`-th batch of an epoch: with 1 every step is an unbiased estimate of the
-    step over all nodes, with more the ranks and the pump's derivative lag behind.
+    The tables (U, ranks, derivative of the pump loss) are made anew for every evaluation, and after
+    `refresh_every` steps: with 1 every step is an unbiased estimate of the step over all nodes,
+    with more the ranks and the pump's derivative lag behind.
 
     Args:
         module: The model.
@@ -69,6 +69,7 @@ class BatchPasses:
         self.other = other.nonzero().squeeze(1)
         self.count = -(-module.num_nodes // batch_size)
         self._tables: Tables | None = None
+        self._age = 0  # steps since the tables were made
 
     def rate(self, lr: float) -> float:
         """The learning rate of a step: that of a step over all nodes, over the root of C.
@@ -93,7 +94,7 @@ class BatchPasses:
 
     def refresh(self) -> Tables:
         """Tables of the current weights."""
-        self._tables = self.batched.tables()
+        self._tables, self._age = self.batched.tables(), 0
         return self._tables
 
     def losses(
@@ -122,14 +123,18 @@ class BatchPasses:
 
     def evaluate(self) -> Tensor:
         """Logits of all nodes, without dropout or gradients."""
-        return self.batched.evaluate(self.refresh(), self.batch_size)
-
-    def take_tables(self, number: int) -> Tables:
-        """The tables for one batch of an epoch, made anew where they are due."""
-        due = number % self.module.config.refresh_every == 0
-        fresh = number == 0  # those of the evaluation before are of the same weights
         held = self._tables
-        return held if held is not None and (fresh or not due) else self.refresh()
+        tables = self.refresh() if held is None or self._age else held
+        return self.batched.evaluate(tables, self.batch_size)
+
+    def tables(self) -> Tables:
+        """The tables for the next batch, made anew where they are due."""
+        held, every = self._tables, self.module.config.refresh_every
+        return self.refresh() if held is None or self._age >= every else held
+
+    def stepped(self) -> None:
+        """The optimiser moved the weights; a frozen pump stays, and so do the tables."""
+        self._age += self.module.pump.weight.requires_grad
 
     @property
     def encoding(self) -> Encoding | None:
@@ -146,13 +151,13 @@ def epoch(
 ) -> tuple[Tensor, Tensor]:
     """One step of the optimiser per batch; the means of loss and pump loss."""
     means = []
-    for number, batch in enumerate(passes.batches(generator)):
-        tables = passes.take_tables(number)
-        loss, pump_loss = passes.losses(batch, tables, targets, config, generator)
+    for batch in passes.batches(generator):
+        loss, pump_loss = passes.losses(batch, passes.tables(), targets, config, generator)
         if loss.requires_grad:
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
+            passes.stepped()
         means.append(torch.stack([loss.detach(), pump_loss]))
     loss, pump_loss = torch.stack(means).mean(dim=0)
     return loss, pump_loss
