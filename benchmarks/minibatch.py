@@ -20,7 +20,7 @@ import os
 import statistics
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,8 @@ def run_missing(wanted: list[dict[str, Any]], out: Path, workers: int) -> dict[s
         return ended.stdout.splitlines()[-1]
 
     with ThreadPoolExecutor(workers) as pool, out.open("a", encoding="utf-8") as file:
-        for line in pool.map(one, missing):
+        for ended in as_completed([pool.submit(one, task) for task in missing]):
+            line = ended.result()
             if line:
                 print(line, file=file, flush=True)
                 row = json.loads(line)
