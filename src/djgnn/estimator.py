@@ -118,7 +118,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = _labels(card)
         self.probabilities_ = stored.probabilities
         self.transduction_ = self.classes_[self.probabilities_.argmax(axis=1)]
-        self.embedding_ = stored.memory.encoding.pump.u.detach().cpu().numpy()
+        self.embedding_ = stored.positions
         self.validation_score_ = card["result"]["validation"]
         self.branch_weights_ = card["alpha"]
         self.temperature_ = stored.temperature

@@ -52,6 +52,31 @@ def test_fit_predict_round_trip(djgnn, folder: Path, tmp_path: Path) -> None:
     assert as_json == rows
 
 
+def test_batches(djgnn, folder: Path, tmp_path: Path) -> None:
+    source = ("--dataset", "own", "--data", folder)
+    for name, more in {
+        "a": ("--batch-size", 40),
+        "b": ("--set", "batch_size=40"),
+        "all": ("--batch-size", 1000),
+        "none": (),
+    }.items():
+        done = djgnn("fit", *source, "--out", tmp_path / name, "--no-report", *more, *QUICK)
+        assert done.returncode == 0, done.stderr
+    history = {p.name: (p / "history.csv").read_bytes() for p in tmp_path.iterdir()}
+    assert history["a"] == history["b"] != history["none"]
+    assert history["all"] == history["none"]
+    assert "batch_size: 40" in (tmp_path / "a" / "config.yaml").read_text()
+    wrong = djgnn("fit", *source, "--out", tmp_path / "wrong", "--batch-size", 0)
+    assert wrong.returncode == 2
+    assert "batch_size must be a whole number of at least 1 (got 0)" in wrong.stderr
+    cell = ("bench", "run", "--dataset", "own", "--data", folder, "--set", "batch_size=40")
+    other = djgnn(*cell, "--model", "gcn", "--set", "epochs=2", "--device", "cpu")
+    assert other.returncode == 2
+    assert "only the DJ-GNN is trained in mini-batches" in other.stderr
+    own = djgnn(*cell, "--model", "djgnn", "--splits", "0", "--json", *QUICK)
+    assert json.loads(own.stdout)["config"]["training"]["batch_size"] == 40
+
+
 def test_own_tables_give_the_same_predictions_as_the_data_set(
     djgnn, folder: Path, tmp_path: Path
 ) -> None:

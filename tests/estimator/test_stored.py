@@ -235,3 +235,18 @@ def test_a_damaged_folder_is_refused(
         DJClassifier.load("model", device="cpu")
     assert "\n" not in str(caught.value)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model"]
+
+
+def test_trained_in_batches(graph: Graph, labels: np.ndarray, tmp_path: Path) -> None:
+    """A classifier that was, speaks in batches too, and says what a whole pass says."""
+    clf = DJClassifier(options={**FAST, "batch_size": 50}, device="cpu").fit(graph, labels)
+    stored = clf.stored_
+    assert "memory" not in vars(stored)  # the whole pass was never made
+    with torch.no_grad():
+        whole = stored.module(*stored.inputs)[0].numpy()
+    np.testing.assert_allclose(stored.logits, whole, atol=1e-5)
+    np.testing.assert_array_equal(clf.embedding_, stored.memory.encoding.pump.u.numpy())
+    clf.save(tmp_path / "kept")
+    again = DJClassifier.load(tmp_path / "kept", device="cpu")
+    np.testing.assert_array_equal(again.predict_proba(graph), clf.predict_proba(graph))
+    assert again.predict(grown(graph)).shape == (graph.num_nodes + 5,)

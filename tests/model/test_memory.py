@@ -1,4 +1,4 @@
-"""No n x n tensor exists in a default training step, forward or backward."""
+"""No n x n tensor exists in a default training step, and nothing that a batch does not need."""
 
 from __future__ import annotations
 
@@ -14,16 +14,26 @@ from torch.utils._pytree import tree_leaves
 
 from djgnn.graph.operator import SparseOperator
 from djgnn.model import DJGNN, dense_forward, graph_operators
+from djgnn.model.batches import BatchedDJGNN
 
 N = 2500
 
 
 class Watch(TorchDispatchMode):
-    """Records the largest tensor that any operation returns."""
+    """Records the largest tensor that any operation returns; those without `whole` rows apart.
 
-    def __init__(self) -> None:
+    Parts of the matrices in `held` are not new.
+    """
+
+    def __init__(self, whole: int = 0, held: tuple[SparseOperator, ...] = ()) -> None:
         super().__init__()
-        self.largest = 0
+        self.whole = whole
+        self.held = {
+            part.data_ptr()
+            for m in (operator.matrix for operator in held)
+            for part in (m.values(), m.col_indices(), m.crow_indices())
+        }
+        self.largest = self.largest_other = 0
         self.calls = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
@@ -32,7 +42,11 @@ class Watch(TorchDispatchMode):
         for leaf in tree_leaves(out):
             if isinstance(leaf, torch.Tensor):
                 stored = leaf.values() if leaf.layout == torch.sparse_csr else leaf
+                if stored.data_ptr() in self.held:
+                    continue
                 self.largest = max(self.largest, stored.numel())
+                if not {self.whole, self.whole + 1} & set(leaf.shape):
+                    self.largest_other = max(self.largest_other, stored.numel())
         return out
 
 
@@ -81,3 +95,46 @@ def test_the_watch_sees_the_dense_formulation() -> None:
         logits, _ = dense_forward(model, x.to_dense(), torch.from_numpy(graph.toarray()).float())
         logits.sum().backward()
     assert watch.largest >= N * N
+
+
+def batch_step(n: int, batch_size: int = 40) -> tuple[int, int, int]:
+    """Elements of the largest tensor of a batch, with and without a row per node; peak of numpy."""
+    graph = sp.random_array((n, n), density=4 / n, rng=0)
+    graph.data[:] = 1
+    x = SparseOperator.from_scipy(sp.random_array((n, 300), density=0.02, rng=1, dtype=np.float32))
+    model = DJGNN(300, 16, 4, num_nodes=n, num_jumps=5)
+    operators = graph_operators(graph)
+    batched = BatchedDJGNN(model, x, operators)
+    held = (x, operators.adjacency, operators.homophilic, batched.homophilic.hop)
+    tables, nodes = batched.tables(), torch.arange(0, n, n // batch_size)[:batch_size]
+
+    def step() -> None:
+        moved = (batched.positions(nodes) * tables.pull[nodes]).sum()
+        loss = F.cross_entropy(batched.logits(nodes, tables), nodes % 4)
+        (loss + moved).backward()
+        model.zero_grad(set_to_none=True)
+
+    step()
+    tracemalloc.start()
+    with Watch(n, held) as watch:
+        step()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert watch.calls > 100
+    return watch.largest, watch.largest_other, peak
+
+
+def test_a_batch_costs_what_it_holds_however_large_the_graph() -> None:
+    """Beside its gradients of n x hidden weights, a batch has no tensor that grows with n."""
+    small, large = batch_step(N), batch_step(4 * N)
+    assert small[0] <= 16 * N
+    assert large[0] <= 16 * 4 * N
+    assert large[1] < 1.25 * small[1]
+    assert large[2] - small[2] < 100 * 3 * N  # numpy: the pointers of a few sparse matrices
+
+
+def test_the_watch_sees_what_a_whole_step_costs() -> None:
+    model, x, operators, _ = setting()
+    with Watch(N) as watch:
+        train_step(model, x, operators)
+    assert watch.largest > 16 * N  # X W of all branches

@@ -73,6 +73,9 @@ def fit(
     preset: Preset = "default",
     config: Config = None,
     change: Changes = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Train in mini-batches of so many nodes; all by default.")
+    ] = None,
     seed: Seed = 0,
     device: Device = "auto",
     overwrite: Annotated[
@@ -106,7 +109,8 @@ def fit(
         if card is not None and group.first and not (quiet or as_json):
             print(f"{out}: complete already, nothing to resume")
         if card is None:
-            recipe = configuration(preset, source.dataset, config, change)
+            own = [] if batch_size is None else [f"batch_size={batch_size}"]
+            recipe = configuration(preset, source.dataset, config, [*(change or []), *own])
             graph = group.in_turn(lambda: trainable(load(source), source, seed))
             card = run_fit(
                 graph,

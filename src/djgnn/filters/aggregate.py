@@ -41,6 +41,32 @@ def aggregate(table: FilterTable, h: Tensor, rows: Tensor | None = None) -> Tens
     return sum_entries(table.branches, index, value, h)
 
 
+def aggregate_rows(
+    table: FilterTable, nodes: Tensor, own: Tensor, near: Tensor, h: Tensor
+) -> Tensor:
+    """Some rows of :func:`aggregate`, from the filters and features of those they need alone.
+
+    Args:
+        table: The filters of `nodes`.
+        nodes: The nodes whose result is wanted, and all that their lists name.
+        own: Places among `nodes` of those whose result is wanted.
+        near: Places among `nodes` of their lists.
+        h: Rows of `nodes`.
+
+    Shapes:
+        table and nodes ``[m]``, own ``[r]``, near ``[r, R]``, h ``[m, branches * hidden]``, result
+        ``[r, branches * hidden]``.
+    """
+    layout = _layout(table.branches, own.numel(), h.device)
+    value, inverse_root = _looped_values(table, nodes[:, None], layout)
+    place = torch.cat([own[:, None], near], dim=1).index_select(1, layout.rank)
+    position = place * table.num_branches + layout.branch
+    value = value.index_select(0, own)
+    theirs = inverse_root.view(-1).index_select(0, position.view(-1)).view_as(value)
+    value = normalize_entries(table.branches, value, inverse_root.index_select(0, own), theirs)
+    return sum_entries(table.branches, position, value, h)
+
+
 def sum_entries(
     branches: tuple[tuple[int, ...], ...], index: Tensor, value: Tensor, h: Tensor
 ) -> Tensor:
@@ -122,12 +148,8 @@ def looped_entries(table: FilterTable, first: int = 0) -> tuple[Tensor, Tensor, 
     layout = _layout(table.branches, n, table.index.device)
     branch, rank = layout.branch, layout.rank
     itself = torch.arange(first, first + n, device=branch.device)[:, None]
-    other = (table.index != itself).to(table.weight.dtype) * table.weight
+    value, inverse_root = _looped_values(table, itself, layout)
     node = torch.cat([itself, table.index], dim=1).index_select(1, rank)
-    value = torch.cat([other.new_ones(n, 1), other], dim=1).index_select(1, rank)
-    belongs = layout.belongs.to(value.dtype)
-    # The self loop alone makes every row sum at least 1.
-    inverse_root = (value @ belongs).rsqrt()
     return node * branches + branch, value, inverse_root
 
 
@@ -142,6 +164,20 @@ def normalize_entries(
     branch = _layout(branches, value.shape[0], value.device).branch
     # `index_select`, whose gradient is a plain scatter, not `embedding`, whose gradient sorts.
     return value * inverse_root.index_select(1, branch) * theirs
+
+
+def _looped_values(table: FilterTable, itself: Tensor, layout: _Layout) -> tuple[Tensor, Tensor]:
+    """Entries of the filters with their diagonal set to 1, and 1 / sqrt of their row sums.
+
+    Shapes:
+        itself ``[m, 1]`` (the node of each row of the table), result ``[m, E]`` and
+        ``[m, branches]``.
+    """
+    other = (table.index != itself).to(table.weight.dtype) * table.weight
+    value = torch.cat([torch.ones_like(itself, dtype=other.dtype), other], dim=1)
+    value = value.index_select(1, layout.rank)
+    # The self loop alone makes every row sum at least 1.
+    return value, (value @ layout.belongs.to(value.dtype)).rsqrt()
 
 
 def weighted_sum(indptr: Tensor, index: Tensor, value: Tensor, h: Tensor, hidden: int) -> Tensor:

@@ -26,7 +26,8 @@ class SparseOperator:
 
     Args:
         matrix: S as a CSR tensor.
-        transposed: S transposed, as CSR tensors side by side, each a block of its columns.
+        transposed: S transposed, as CSR tensors side by side, each a block of its columns; none
+            where no gradient is wanted.
 
     Example:
         >>> import scipy.sparse as sp, torch
@@ -44,12 +45,14 @@ class SparseOperator:
         matrix: sp.sparray,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
+        backward: bool = True,
     ) -> SparseOperator:
-        """Hold a scipy matrix and its transpose."""
+        """Hold a scipy matrix and its transpose; without `backward` the matrix alone."""
         rows = sp.csr_array(matrix)
         rows.sort_indices()
         where = torch.device(device)
-        turned = (_csr(sp.csr_array(part.T), dtype, where) for part in _row_blocks(rows, where))
+        blocks = _row_blocks(rows, where) if backward else []
+        turned = (_csr(sp.csr_array(part.T), dtype, where) for part in blocks)
         return cls(_csr(rows, dtype, where), tuple(turned))
 
     @classmethod

@@ -115,6 +115,11 @@ class HomophilicBranch(nn.Module):
         h: Tensor = (operator @ (x @ self.weights[0])).add_(self.biases[0])
         return h
 
+    def encode_hop(self, hop: Tensor | SparseOperator) -> Tensor:
+        """The same from rows of A X, where that product is at hand."""
+        h: Tensor = (hop @ self.weights[0]).add_(self.biases[0])
+        return h
+
     def forward(
         self,
         encoded: Tensor,
@@ -136,9 +141,29 @@ class HomophilicBranch(nn.Module):
         if len(self.weights) == 1:
             h = encoded.clone() if rows is None else encoded.index_select(0, rows)
             return relu_dropout(h, self.dropout, self.training, generator, after)
-        h = relu_dropout(encoded.clone(), self.dropout, self.training, generator, before)
-        h = (operator @ (h @ self.weights[1])).add_(self.biases[1])
-        return relu_dropout(h, self.dropout, self.training, generator, after)
+        return self.second(self.hidden(encoded, generator, before), operator, generator, after)
+
+    def hidden(
+        self,
+        encoded: Tensor,
+        generator: torch.Generator | None = None,
+        window: Window | None = None,
+    ) -> Tensor:
+        """What the second layer sums over neighbours, from the first before its activation."""
+        h = relu_dropout(encoded.clone(), self.dropout, self.training, generator, window)
+        summands: Tensor = h @ self.weights[1]
+        return summands
+
+    def second(
+        self,
+        hidden: Tensor,
+        operator: SparseOperator,
+        generator: torch.Generator | None = None,
+        window: Window | None = None,
+    ) -> Tensor:
+        """The second layer, of the rows of `operator`."""
+        h = (operator @ hidden).add_(self.biases[1])
+        return relu_dropout(h, self.dropout, self.training, generator, window)
 
 
 class StructureBranch(nn.Module):

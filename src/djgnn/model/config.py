@@ -55,7 +55,7 @@ class ModelConfig:
         refresh: ``"exact"`` searches whenever U changed; ``"lazy"`` only the rows that can have
             changed (:class:`djgnn.jumps.LazyRanks`), with the same result.
         refresh_every: Search at every so many changes of U, and keep old ranks in between; above 1
-            it is an approximation.
+            it is an approximation. In mini-batches: before every so many of an epoch.
         recompute: Compute the branches twice, forth and back, instead of keeping them in memory.
 
     Raises:

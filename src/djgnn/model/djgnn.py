@@ -160,7 +160,7 @@ class DJGNN(nn.Module):
 
         Training and evaluation of the same weights share it.
         """
-        features = self._as_features(x)
+        features = self.as_features(x)
         positions = self.pump(operators.adjacency, operators.degree)
         return Encoding(
             pump=positions,
@@ -212,19 +212,20 @@ class DJGNN(nn.Module):
         are compared by value: optimisers may change weights without leaving a trace.
         """
         if capturing(u):
-            return self._search(u, operators.twins)
+            return self.search(u, operators.twins)
         held = self._ranked
         if held is None or held[0] is not operators:
             self._changes = 0
-            self._ranked = held = (operators, u.detach().clone(), self._search(u, operators.twins))
+            self._ranked = held = (operators, u.detach().clone(), self.search(u, operators.twins))
         elif not torch.equal(held[1], u):
             self._changes += 1
             old = self._changes % self.config.refresh_every
-            ranked = held[2] if old else self._search(u, operators.twins)
+            ranked = held[2] if old else self.search(u, operators.twins)
             self._ranked = held = (operators, u.detach().clone(), ranked)
         return held[2]
 
-    def _search(self, u: Tensor, twins: TwinClasses) -> JumpHierarchy:
+    def search(self, u: Tensor, twins: TwinClasses) -> JumpHierarchy:
+        """Rank lists of these positions, searched whether they changed or not."""
         if self.config.refresh == "lazy" and not capturing(u):
             return self._lazy(u, twins, self.num_ranks)
         return rank_lists(u, twins, self.num_ranks, self.config.engine, self._memory)
@@ -269,6 +270,11 @@ class DJGNN(nn.Module):
     def frozen(self) -> bool:
         """Whether the filters were fixed by :meth:`freeze_pump`."""
         return self._frozen is not None
+
+    @property
+    def frozen_table(self) -> FilterTable | None:
+        """The filters that :meth:`freeze_pump` fixed."""
+        return self._frozen
 
     def without_structure(self) -> DJGNN:
         """A new model of the same shape on the same device, without the structure branch."""
@@ -315,7 +321,8 @@ class DJGNN(nn.Module):
             self._operators = held = (edge_index, edge_index._version, edge_weight, made)
         return held[3]
 
-    def _as_features(self, x: Tensor | SparseOperator) -> Tensor | SparseOperator:
+    def as_features(self, x: Tensor | SparseOperator) -> Tensor | SparseOperator:
+        """Features as the branches take them: `torch.sparse` ones with their transpose."""
         if isinstance(x, SparseOperator) or x.layout == torch.strided:
             return x
         if self._features is None or self._features[0] is not x:

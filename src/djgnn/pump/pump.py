@@ -137,6 +137,10 @@ class DiffusionPump(nn.Module):
     def forward(self, adjacency: SparseOperator, degree: Tensor) -> PumpOutput:
         """Positions and losses."""
         u = pump(adjacency if self.source == "adjacency" else None, self.weight, self.bias)
+        return self.losses(u, adjacency, degree)
+
+    def losses(self, u: Tensor, adjacency: SparseOperator, degree: Tensor) -> PumpOutput:
+        """Both losses of some positions of all nodes."""
         return PumpOutput(
             u=u,
             trace_ratio=trace_ratio_loss(u, adjacency, degree, self.form),

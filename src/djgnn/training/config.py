@@ -21,7 +21,8 @@ class TrainConfig:
 
     Args:
         epochs: Most epochs to run.
-        lr: Learning rate of Adam.
+        lr: Learning rate of Adam for a step over all nodes; with C mini-batches each step
+            takes lr / sqrt(C).
         weight_decay: Decay of every weight but the structure branch's.
         structure_weight_decay: Decay of the structure branch; ``None`` means `weight_decay`.
         structure_gate: Train with and without the structure branch; keep it only if it raises the
@@ -33,6 +34,9 @@ class TrainConfig:
         decoupled: The paper's mode for large graphs: train the pump alone, then fix the filters.
         pump_epochs: Epochs of the pump alone, when decoupled.
         pump_lr: Its learning rate.
+        batch_size: Nodes of a mini-batch, for a DJ-GNN that does not fit otherwise; an epoch sees
+            every node once and makes a step per batch (:mod:`djgnn.training.minibatch`). ``None``,
+            or as many as there are nodes: one step over all.
     """
 
     epochs: int = 700
@@ -46,12 +50,13 @@ class TrainConfig:
     decoupled: bool = False
     pump_epochs: int = 100
     pump_lr: float = 0.03
+    batch_size: int | None = None
 
     def __post_init__(self) -> None:
         for key in ("structure_gate", "decoupled"):
             if not isinstance(getattr(self, key), bool):
                 raise ValueError(f"{key} must be true or false (got {getattr(self, key)!r})")
-        for key in ("epochs", "pump_epochs", "patience"):
+        for key in ("epochs", "pump_epochs", "patience", "batch_size"):
             value = getattr(self, key)
             if value is not None and (isinstance(value, bool) or value != int(value) or value < 1):
                 raise ValueError(f"{key} must be a whole number of at least 1 (got {value!r})")

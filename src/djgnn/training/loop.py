@@ -21,6 +21,7 @@ from djgnn.training.allocator import release_free_memory
 from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.config import TrainConfig
 from djgnn.training.metrics import decision, score
+from djgnn.training.minibatch import BatchPasses, epoch
 from djgnn.training.passes import Passes, two_phase
 from djgnn.training.progress import EpochRecord, Progress
 
@@ -146,14 +147,18 @@ def fit(
         FloatingPointError: If training diverged before any epoch could be kept.
         InputError: If the checkpoint is damaged or of another run.
     """
-    optimizer = torch.optim.Adam(_groups(module, config), lr=config.lr, fused=True)
+    passes = two_phase(module, inputs, targets.train, config.batch_size)
+    rate = passes.rate(config.lr) if isinstance(passes, BatchPasses) else config.lr
+    optimizer = torch.optim.Adam(_groups(module, config), lr=rate, fused=True)
     run = Progress() if checkpoint is None else checkpoint.restore(module, optimizer, generator)
-    passes = two_phase(module, inputs, targets.train)
     begun, spent = time.perf_counter(), run.seconds
     interrupted = False
     while not run.ended and not interrupted:
         try:
-            loss, pump_loss = step(passes, targets, config, optimizer, generator)
+            if isinstance(passes, BatchPasses):
+                loss, pump_loss = epoch(passes, targets, config, optimizer, generator)
+            else:
+                loss, pump_loss = step(passes, targets, config, optimizer, generator)
             logits = passes.evaluate()
         except FloatingPointError:
             if run.kept_epoch < 0:

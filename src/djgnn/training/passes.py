@@ -8,11 +8,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from djgnn.errors import InputError
 from djgnn.jumps.ranks import check_finite
 from djgnn.model import DJGNN
 from djgnn.model.outputs import Encoding
 from djgnn.training.distributed import ShardedPasses, ShardOperators, whole_encoding
 from djgnn.training.graphed import Captured, can_be_captured
+from djgnn.training.minibatch import BatchPasses
 
 
 class Passes(Protocol):
@@ -28,17 +30,35 @@ class Passes(Protocol):
         """Sum the gradients of all processes that have a part in them."""
 
 
-def two_phase(module: nn.Module, inputs: tuple[Any, Any], train: Tensor) -> Passes:
+def two_phase(
+    module: nn.Module, inputs: tuple[Any, Any], train: Tensor, batch_size: int | None = None
+) -> Passes | BatchPasses:
     """The cheapest passes for a module.
 
     Args:
         module: Any model of the training loop.
         inputs: x and structure.
         train: Indices of the training nodes.
+        batch_size: Nodes of a mini-batch; ``None``, or as many as there are: no batches.
+
+    Raises:
+        InputError: If batches are asked of a model that has none.
     """
+    if batch_size is not None and not isinstance(module, DJGNN):
+        raise InputError(
+            "batch_size: only the DJ-GNN is trained in mini-batches; leave it away for "
+            f"{type(module).__name__} (got {batch_size})"
+        )
     if isinstance(module, DJGNN):
         if isinstance(inputs[1], ShardOperators):
+            if batch_size is not None:
+                raise InputError(
+                    "batch_size: several processes share out the rows already; leave it away, or "
+                    f"start one process (got {batch_size})"
+                )
             return ShardedPasses(module, inputs, train)
+        if batch_size is not None and batch_size < module.num_nodes:
+            return BatchPasses(module, inputs, train, batch_size)
         if can_be_captured(module, inputs[1]):
             return _CapturedPasses(module, inputs, train)
         return _SharedPasses(module, inputs, train)

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from djgnn.errors import InputError
 from djgnn.graph import Arrivals, Graph, arrivals, check_related, read_npz
-from djgnn.model import DJGNN
+from djgnn.model import DJGNN, GraphOperators
 from djgnn.model.arrivals import Memory
+from djgnn.model.batches import BatchedDJGNN
 from djgnn.model.explain import Explanation, explain
 from djgnn.training import calibration
 from djgnn.training.config import RunConfig
@@ -47,10 +48,22 @@ class StoredModel:
 
     @cached_property
     def logits(self) -> NDArray[np.float32]:
-        """Of the known nodes, ``[n, classes]``."""
+        """Of the known nodes, ``[n, classes]``; by batches where it was trained in batches."""
+        size = self.config.training.batch_size
+        if size is not None and size < self.graph.num_nodes:
+            batched = BatchedDJGNN(self.module, *self.inputs)
+            return batched.evaluate(batched.tables(), size).cpu().numpy()
         with torch.no_grad():
             found: Tensor = self.module.decode(self.memory.encoding, self.memory.operators)
         return found.cpu().numpy()
+
+    @cached_property
+    def positions(self) -> NDArray[np.float32]:
+        """U of the known nodes, ``[n, p]``."""
+        operators: GraphOperators = self.inputs[1]
+        with torch.no_grad():
+            u: Tensor = self.module.pump(operators.adjacency, operators.degree).u
+        return u.cpu().numpy()
 
     @cached_property
     def probabilities(self) -> NDArray[np.float32]:

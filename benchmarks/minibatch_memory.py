@@ -1,0 +1,114 @@
+"""Memory of mini-batch training as graphs grow, at a fixed batch size.
+
+    python benchmarks/minibatch_memory.py [--device cpu|cuda] [--nodes 20000,40000,80000]
+        [--batch-size 1024]
+
+Graphs are heterophilic block models with power-law degrees, 7 edges and 128 features per node; the
+model has hidden 64 and K = 3, all branches. Every size in a process of its own. *held* is what
+training keeps from step to step: the graph, X and one hop of it, the weights with Adam's moments,
+the tables. The other columns are peaks above that: *tables* while they are made anew, *step* of one
+batch forth and back, *evaluate* of all nodes with its own tables. The gradients of the weights that
+have a row per node are a table too: *rest* is the step without them. Beside it the same of a step
+on all nodes. Of a process, figures vary by a few MiB from run to run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from djgnn.graph import degree_corrected_sbm, random_splits
+from djgnn.training.allocator import release_free_memory
+from djgnn.training.config import resolve
+from djgnn.training.inputs import build_djgnn, choose_device, initialize, seeded
+from djgnn.training.loop import Targets, step
+from djgnn.training.minibatch import BatchPasses
+from djgnn.training.passes import two_phase
+from djgnn.training.provenance import PeakMemory
+
+DEGREE, FEATURES, HIDDEN, JUMPS = 7, 128, 64, 3
+COLUMNS = ("nodes", "held", "tables", "step", "rest", "evaluate", "full step", "full evaluate")
+
+
+def in_use(device: torch.device) -> float:
+    """MiB of the GPU, or of this process, once free memory is returned."""
+    gc.collect()
+    if device.type == "cuda":
+        return torch.cuda.memory_allocated() / 2**20
+    release_free_memory()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+def above(device: torch.device, run: Callable[[], object]) -> float:
+    """Peak MiB of a call above what is in use before it; the call is made once before."""
+    run()
+    before = in_use(device)
+    memory = PeakMemory(device.type)
+    run()
+    # Of a process the peak is counted from what was in use, of a GPU from nothing.
+    return memory.mib() - (before if device.type == "cuda" else 0.0)
+
+
+def measure(n: int, batch_size: int, where: str) -> None:
+    device = choose_device(where)
+    graph = random_splits(degree_corrected_sbm(n, DEGREE * n, num_features=FEATURES))
+    config = resolve("default", None, hidden_channels=HIDDEN, num_jumps=JUMPS)
+    before = in_use(device)
+    module, inputs = build_djgnn(config, graph, device)
+    initialize(module, 0)
+    targets = Targets.of(graph, graph.split(0), device)
+    optimizer = torch.optim.Adam(module.parameters(), lr=0.01, fused=True)
+    passes = BatchPasses(module, inputs, targets.train, batch_size)
+    generator, training = seeded(0, device), config.training
+    batch, tables = passes.batches(generator)[0], passes.refresh()
+
+    def one() -> None:
+        passes.losses(batch, tables, targets, training, generator)[0].backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    one()
+    held = in_use(device) - before
+    rows = [p for p in module.parameters() if n in p.shape]
+    gradients = sum(p.numel() * p.element_size() for p in rows) / 2**20
+    remade, stepped = above(device, passes.refresh), above(device, one)
+
+    def evaluate() -> None:
+        passes.stepped()
+        passes.evaluate()
+
+    evaluated = above(device, evaluate)
+    whole = two_phase(module, inputs, targets.train)
+    full = above(device, lambda: step(whole, targets, training, optimizer, generator))
+    seen = above(device, whole.evaluate)
+    figures = (held, remade, stepped, stepped - gradients, evaluated, full, seen)
+    print(f"{n:9d} " + " ".join(f"{value:13.0f}" for value in figures), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--nodes", default="20000,40000,80000")
+    parser.add_argument("--batch-size", type=int, default=1024)
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        measure(given.one, given.batch_size, given.device)
+        return
+    print(f"MiB, batches of {given.batch_size} nodes, {given.device}")
+    print(f"{COLUMNS[0]:>9s} " + " ".join(f"{name:>13s}" for name in COLUMNS[1:]), flush=True)
+    for n in given.nodes.split(","):
+        options = ["--one", n, "--batch-size", str(given.batch_size), "--device", given.device]
+        subprocess.run([sys.executable, __file__, *options], check=True)
+
+
+if __name__ == "__main__":
+    main()

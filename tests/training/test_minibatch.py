@@ -1,0 +1,247 @@
+"""Mini-batch training: an epoch sees every node once, and agrees with training on all at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from djgnn.errors import InputError
+from djgnn.graph import heterophilic_sbm, random_splits
+from djgnn.model import graph_operators
+from djgnn.training import Fitted, resolve, train
+from djgnn.training.checkpoint import Checkpoint
+from djgnn.training.config import RunConfig
+from djgnn.training.inputs import build_djgnn, initialize, seeded
+from djgnn.training.loop import Targets
+from djgnn.training.minibatch import Batch, BatchPasses, epoch
+from djgnn.training.passes import two_phase
+from djgnn.training.recorder import Recorder
+
+GRAPH = random_splits(heterophilic_sbm(120, hub_size=2))
+N = GRAPH.num_nodes
+
+
+def exact(batch_size: int, **options: Any) -> tuple[BatchPasses, Targets, RunConfig, Any]:
+    """Passes in double precision, without dropout."""
+    config = resolve("default", None, hidden_channels=6, dropout=0.0, pump_weight=0.7, **options)
+    module, (x, _) = build_djgnn(config, GRAPH)
+    initialize(module, 0)
+    operators = graph_operators(GRAPH.adjacency, **config.model.treatment(), dtype=torch.float64)
+    inputs = (x.double(), operators)
+    targets = Targets.of(GRAPH, GRAPH.split(0), class_weight=config.training.class_weight)
+    if targets.class_weight is not None:
+        object.__setattr__(targets, "class_weight", targets.class_weight.double())
+    return BatchPasses(module.double(), inputs, targets.train, batch_size), targets, config, inputs
+
+
+@pytest.mark.parametrize("batch_size", [N, 64, 30, 7])
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_the_mean_of_an_epoch_is_the_whole(batch_size: int, class_weight: str | None) -> None:
+    """At fixed weights: its losses and gradients average to those of all nodes."""
+    passes, targets, config, inputs = exact(batch_size, class_weight=class_weight)
+    module, training = passes.module, config.training
+    module.train()
+    logits, pump_loss = module(*inputs)
+    fit_loss = F.cross_entropy(logits[targets.train], targets.train_y, targets.class_weight)
+    whole = fit_loss + training.pump_weight * pump_loss
+    whole.backward()
+    wanted = {key: p.grad.clone() for key, p in module.named_parameters()}
+    module.zero_grad(set_to_none=True)
+    tables, batches = passes.refresh(), passes.batches(seeded(3))
+    losses = [passes.losses(b, tables, targets, training) for b in batches]
+    for loss, own in losses:
+        (loss / len(batches)).backward()
+        torch.testing.assert_close(own, pump_loss.detach(), rtol=1e-12, atol=0)
+    mean = sum(float(loss.detach()) for loss, _ in losses) / len(batches)
+    assert mean == pytest.approx(float(whole.detach()), rel=1e-12)
+    for key, p in module.named_parameters():
+        torch.testing.assert_close(p.grad, wanted[key], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 64, N - 1])
+def test_an_epoch_sees_every_node_once(batch_size: int) -> None:
+    passes, targets, _, _ = exact(batch_size)
+    batches = passes.batches(seeded(0))
+    nodes = torch.cat([b.nodes for b in batches])
+    places = torch.cat([b.places for b in batches])
+    assert torch.equal(nodes.sort().values, torch.arange(N))
+    assert torch.equal(places.sort().values, torch.arange(targets.train.numel()))
+    assert max(b.nodes.numel() for b in batches) <= batch_size
+    for part in ("nodes", "places"):
+        sizes = [getattr(b, part).numel() for b in batches]
+        assert max(sizes) - min(sizes) <= 1
+    for b in batches:
+        assert torch.equal(b.nodes[: b.places.numel()], targets.train[b.places])
+    again, other = passes.batches(seeded(0)), passes.batches(seeded(1))
+    assert all(torch.equal(a.nodes, b.nodes) for a, b in zip(again, batches, strict=True))
+    assert not all(torch.equal(a.nodes, b.nodes) for a, b in zip(other, batches, strict=True))
+
+
+@pytest.mark.parametrize(("refresh_every", "made"), [(1, 4), (3, 1), (100, 0)])
+def test_how_often_the_tables_are_made(refresh_every: int, made: int) -> None:
+    """Five batches after an evaluation, whose tables serve the first of them."""
+    passes, targets, config, _ = exact(-(-N // 5), refresh_every=refresh_every)
+    optimizer = torch.optim.Adam(passes.module.parameters(), lr=0.1)
+    calls, plain = [], passes.refresh
+
+    def counted() -> Any:
+        calls.append(1)
+        return plain()
+
+    passes.refresh = counted  # type: ignore[method-assign]
+    for _ in range(2):
+        passes.evaluate()
+        calls.clear()
+        epoch(passes, targets, config.training, optimizer, seeded(0))
+        assert len(calls) == made
+    passes.module.pump.requires_grad_(False)
+    passes.evaluate()
+    calls.clear()
+    epoch(passes, targets, config.training, optimizer, seeded(0))
+    passes.evaluate()
+    assert not calls  # a frozen pump moves nobody
+
+
+def test_an_evaluation_is_that_of_the_weights_it_stands_for() -> None:
+    passes, targets, config, inputs = exact(30, refresh_every=100)
+    optimizer = torch.optim.Adam(passes.module.parameters(), lr=0.1)
+    epoch(passes, targets, config.training, optimizer, seeded(0))
+    found = passes.evaluate()
+    with torch.no_grad():
+        wanted = passes.module.eval()(*inputs)[0]
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+def run(options: dict[str, Any], **hooks: Any) -> Fitted:
+    config = resolve("default", None, hidden_channels=8, **{"batch_size": 40, **options})
+    module, inputs = build_djgnn(config, GRAPH)
+    return train(module, inputs, GRAPH, 0, config.training, 0, **hooks)[0]
+
+
+def same(a: Fitted, b: Fitted) -> None:
+    assert torch.equal(a.logits, b.logits)
+    assert a.history == b.history
+    np.testing.assert_array_equal(a.decisions, b.decisions)
+    for key, value in a.module.state_dict().items():
+        assert torch.equal(value, b.module.state_dict()[key]), key
+
+
+@pytest.mark.parametrize("options", [{}, {"refresh_every": 3}, {"decoupled": True}])
+def test_a_stopped_run_goes_on_to_the_same_bytes(options: dict[str, Any], tmp_path: Path) -> None:
+    options = {"epochs": 5, "patience": None, "pump_epochs": 2, **options}
+    whole = run(options)
+    assert whole.gate is not None
+    for _ in range(7):
+        part = run(options, checkpoint=Checkpoint(tmp_path / "run", "k"), stop=lambda: True)
+        assert part.interrupted
+    rest = run(options, checkpoint=Checkpoint(tmp_path / "run", "k"))
+    same(rest, whole)
+    same(run(options), whole)
+
+
+def test_the_loop_is_a_step_of_adam_per_batch() -> None:
+    """Four batches, so half the learning rate; by hand to the same bytes."""
+    options = {"epochs": 3, "structure_gate": False, "patience": None, "lr": 0.02}
+    config = resolve("default", None, hidden_channels=8, **options)
+    module, inputs = build_djgnn(config, GRAPH)
+    initialize(module, 0)
+    targets, generator = Targets.of(GRAPH, GRAPH.split(0)), seeded(0)
+    passes = BatchPasses(module, inputs, targets.train, -(-N // 4))
+    decay = config.training.weight_decay
+    optimizer = torch.optim.Adam(module.parameter_groups(decay, decay), lr=0.01, fused=True)
+    for _ in range(3):
+        for batch in passes.batches(generator):
+            loss, _ = passes.losses(batch, passes.tables(), targets, config.training, generator)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            passes.stepped()
+    found = run({**options, "batch_size": -(-N // 4)})
+    last = passes.evaluate()[targets.val]
+    wanted = F.cross_entropy(last, targets.val_y)
+    assert found.history[-1].validation_loss == float(wanted)
+
+
+def test_a_batch_of_all_nodes_is_no_batch() -> None:
+    options = {"epochs": 3, "structure_gate": False}
+    same(run({**options, "batch_size": N}), run({**options, "batch_size": None}))
+    assert run({**options}).history != run({**options, "batch_size": None}).history
+
+
+def test_it_learns_what_training_on_all_learns() -> None:
+    options = {"epochs": 40, "structure_gate": False, "patience": None}
+    few, whole = run(options), run({**options, "batch_size": None})
+    assert few.validation >= whole.validation - 5
+    assert few.history[-1].pump_loss < few.history[0].pump_loss
+
+
+def test_the_loss_that_is_reported_is_that_of_all_nodes() -> None:
+    """With steps too small to matter, the first epoch reports what one whole step does."""
+    options = {"epochs": 1, "structure_gate": False, "lr": 1e-9, "dropout": 0.0}
+    few, whole = run(options).history[0], run({**options, "batch_size": None}).history[0]
+    assert few.loss == pytest.approx(whole.loss, rel=1e-5)
+    assert few.pump_loss == pytest.approx(whole.pump_loss, rel=1e-5)
+    assert few.validation_loss == pytest.approx(whole.validation_loss, rel=1e-5)
+
+
+def test_a_recording_shows_what_the_stored_model_shows() -> None:
+    config = resolve("default", None, hidden_channels=8, epochs=6, batch_size=40)
+    config = config.replace(structure_gate=False)
+    module, inputs = build_djgnn(config, GRAPH)
+    recorder = Recorder(GRAPH.num_nodes)
+    plain = run({"epochs": 6, "structure_gate": False})
+    fitted, _ = train(module, inputs, GRAPH, 0, config.training, 0, observer=recorder)
+    same(fitted, plain)
+    recording = recorder.finish(fitted, inputs)
+    assert list(recording.seen) == list(range(6))
+    encoding = module.eval().encode(*inputs)
+    at = list(recording.epochs).index(fitted.epoch)
+    np.testing.assert_allclose(recording.u[at], encoding.pump.u.detach().numpy(), atol=1e-6)
+    np.testing.assert_array_equal(recording.ranks[at], encoding.table.index.numpy())
+
+
+def test_few_training_nodes_leave_batches_without_any() -> None:
+    passes, targets, config, _ = exact(2, decoupled=True)
+    few = torch.arange(3)
+    passes = BatchPasses(passes.module, (passes.batched.x, passes.batched.operators), few, 2)
+    own = Targets(few, targets.train_y[:3], targets.val, targets.val_y, targets.test, "accuracy")
+    passes.module.freeze_pump(passes.batched.operators)
+    optimizer = torch.optim.Adam(passes.module.parameters(), lr=0.1)
+    before = passes.module.jumps.weight.detach().clone()
+    loss, _ = epoch(passes, own, config.training, optimizer, seeded(0))
+    assert bool(torch.isfinite(loss))
+    assert not torch.equal(passes.module.jumps.weight, before)
+
+
+def test_other_models_have_no_batches() -> None:
+    with pytest.raises(InputError, match=r"batch_size: only the DJ-GNN .*Linear \(got 8\)"):
+        two_phase(torch.nn.Linear(2, 2), (None, None), torch.arange(2), 8)
+
+
+@pytest.mark.parametrize("size", [0, -3, 2.5, True])
+def test_bad_sizes_are_refused(size: Any) -> None:
+    with pytest.raises(ValueError, match="batch_size must be a whole number of at least 1"):
+        resolve("default", None, batch_size=size)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_on_a_gpu_the_losses_and_logits_are_the_same() -> None:
+    config = resolve("default", None, hidden_channels=8, dropout=0.0)
+    found = {}
+    for device in ("cpu", "cuda"):
+        module, inputs = build_djgnn(config, GRAPH, device)
+        initialize(module, 0)
+        targets = Targets.of(GRAPH, GRAPH.split(0), device)
+        passes = BatchPasses(module, inputs, targets.train, 40)
+        batch = Batch(*(p.to(device) for p in (torch.arange(9), targets.train[:9].cpu())))
+        loss, _ = passes.losses(batch, passes.refresh(), targets, config.training)
+        loss.backward()
+        grads = [p.grad.cpu() for p in module.parameters() if p.grad is not None]
+        found[device] = [loss.detach().cpu(), passes.evaluate().cpu(), *grads]
+    for cpu, cuda in zip(found["cpu"], found["cuda"], strict=True):
+        torch.testing.assert_close(cuda, cpu, rtol=1e-3, atol=1e-5)
