@@ -157,7 +157,7 @@ class HomophilicBranch(nn.Module):
     def second(
         self,
         hidden: Tensor,
-        operator: SparseOperator,
+        operator: Multiplier,
         generator: torch.Generator | None = None,
         window: Window | None = None,
     ) -> Tensor:
