@@ -37,6 +37,9 @@ def test_a_key_does_not_change_with_what_is_only_said() -> None:
     config = {**SPEC.config, "source": "somewhere else"}
     assert replace(SPEC, config=config).key(0, "d", "c") == SPEC.key(0, "d", "c")
     assert replace(SPEC, splits=(0,)).key(0, "d", "c") == SPEC.key(0, "d", "c")
+    older = {k: v for k, v in SPEC.config["training"].items() if v is not None}
+    config = {**SPEC.config, "training": older}  # before an option was added that is not set
+    assert replace(SPEC, config=config).key(0, "d", "c") == SPEC.key(0, "d", "c")
     named = make_spec("djgnn:author", "texas", (0,))
     chosen = make_spec("djgnn", "texas", (0,), preset="author")
     assert named.key(0, "d", "c") == chosen.key(0, "d", "c")

@@ -63,7 +63,8 @@ class CellSpec:
         return _hash([self._content(data_sha256, code), sorted(self.splits)])
 
     def _content(self, data_sha256: str, code: str) -> list[Any]:
-        computed = {k: v for k, v in self.config.items() if k not in NOT_COMPUTED_WITH}
+        said = {k: v for k, v in self.config.items() if k not in NOT_COMPUTED_WITH}
+        computed = _without_unset(said)
         return [self.model, self.dataset, computed, self.seed, self.evaluate, data_sha256, code]
 
     def to_dict(self) -> dict[str, Any]:
@@ -183,6 +184,18 @@ def _plain(values: Any) -> dict[str, Any]:
     """As JSON gives it back, so that a key is the same on both sides."""
     plain: dict[str, Any] = json.loads(json.dumps(values))
     return plain
+
+
+def _without_unset(values: Any) -> Any:
+    """Without options that are ``None``: one that is added later, and unset, changes no number.
+
+    Example:
+        >>> _without_unset({"training": {"lr": 0.1, "patience": None}})
+        {'training': {'lr': 0.1}}
+    """
+    if not isinstance(values, Mapping):
+        return values
+    return {key: _without_unset(value) for key, value in values.items() if value is not None}
 
 
 def _hash(content: Any) -> str:
