@@ -255,14 +255,23 @@ def _provenance(page: Page) -> Section:
     data = [f"{name}: {fact.sha256}" for name, fact in page.facts.items()]
     remarks = [f"Command: {page.command}"] if page.command else []
     remarks += [f"Code: {', '.join(codes)}", f"Versions: {', '.join(packages)}"]
-    sources = {
-        f"{cell.spec.label} on {cell.spec.dataset}: {cell.spec.config['source']}"
-        for cell in page.cells
-        if cell.spec.config.get("source")
-    }
     remarks += [f"Data {line}" for line in data]
-    remarks += [f"Settings of {line}" for line in sorted(sources)]
+    remarks += _sources(page)
     return Section("Provenance", remarks=tuple(remarks))
+
+
+def _sources(page: Page) -> list[str]:
+    """Where the settings of every model come from, data sets with the same source together."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for cell in page.cells:
+        source = cell.spec.config.get("source")
+        if source:
+            found.setdefault(cell.spec.label, {}).setdefault(source, []).append(cell.spec.dataset)
+    return [
+        f"Settings of {label}: "
+        + "; ".join(f"{', '.join(datasets)}: {source}" for source, datasets in sources.items())
+        for label, sources in found.items()
+    ]
 
 
 def _title(page: Page, label: str) -> str:
