@@ -133,7 +133,7 @@ class BatchedDJGNN:
         """
         module = self.module
         scale = module.scale(self.operators)
-        table = module.frozen_table or filter_table(
+        table = module.fixed_filters or filter_table(
             tables.pump.u, tables.hierarchy, module.branches, scale
         )
         return Encoding(tables.pump, table, tables.pump.u.new_empty(0), None)
@@ -157,14 +157,14 @@ class BatchedDJGNN:
 
     def _lists(self, nodes: Tensor, tables: Tables) -> Tensor:
         """The rank lists of some nodes, ``[b, R]``."""
-        fixed, hierarchy = self.module.frozen_table, tables.hierarchy
+        fixed, hierarchy = self.module.fixed_filters, tables.hierarchy
         if fixed is not None:
             return fixed.index.index_select(0, nodes)
         return hierarchy.ranks.index_select(0, hierarchy.twins.class_of.index_select(0, nodes))
 
     def _filters(self, nodes: Tensor, tables: Tables, positions: Positions) -> FilterTable:
         """The filters of some nodes; distances are taken between twin classes, as ever."""
-        fixed, branches = self.module.frozen_table, self.module.branches
+        fixed, branches = self.module.fixed_filters, self.module.branches
         index = self._lists(nodes, tables)
         if fixed is not None:
             return FilterTable(index, fixed.weight.index_select(0, nodes), branches)

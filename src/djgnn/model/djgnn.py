@@ -271,11 +271,6 @@ class DJGNN(nn.Module):
         """Whether the filters were fixed by :meth:`freeze_pump`."""
         return self._frozen is not None
 
-    @property
-    def frozen_table(self) -> FilterTable | None:
-        """The filters that :meth:`freeze_pump` fixed."""
-        return self._frozen
-
     def without_structure(self) -> DJGNN:
         """A new model of the same shape on the same device, without the structure branch."""
         c = self.config.replace(structure=False)
