@@ -16,6 +16,8 @@ from torch import Tensor
 
 _LEVELS = 256
 _SKIP = 1 << 16
+# Entries of a block: it stays in a core's cache while several operations pass over it.
+_BLOCK = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,11 @@ class _ReluDropout(torch.autograd.Function):
         generator: torch.Generator | None,
         window: Window | None,
     ) -> Tensor:
-        x.relu_().mul_(keep_mask(x, share, generator, window)).mul_(1 / share)
+        if x.device.type == "cpu" and window is None and x.is_contiguous():
+            for part in x.view(-1).split(_BLOCK):
+                part.relu_().mul_(keep_mask(part, share, generator)).mul_(1 / share)
+        else:
+            x.relu_().mul_(keep_mask(x, share, generator, window)).mul_(1 / share)
         ctx.mark_dirty(x)
         ctx.save_for_backward(x)
         ctx.share = share
@@ -120,6 +126,13 @@ class _ReluDropout(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
-        (out,) = ctx.saved_tensors
-        passed = torch.ops.aten.threshold_backward(grads[0], out, 0)
-        return passed.mul_(1 / ctx.share), None, None, None
+        (out,), grad, share = ctx.saved_tensors, grads[0], ctx.share
+        if grad.device.type != "cpu" or not (grad.is_contiguous() and out.is_contiguous()):
+            passed = torch.ops.aten.threshold_backward(grad, out, 0).mul_(1 / share)
+            return passed, None, None, None
+        passed = torch.empty_like(grad)
+        blocks = (tensor.view(-1).split(_BLOCK) for tensor in (grad, out, passed))
+        for given, result, into in zip(*blocks, strict=True):
+            torch.ops.aten.threshold_backward.grad_input(given, result, 0, grad_input=into)
+            into.mul_(1 / share)
+        return passed, None, None, None
