@@ -115,7 +115,7 @@ class _ReluDropout(torch.autograd.Function):
         window: Window | None,
     ) -> Tensor:
         if x.device.type == "cpu" and window is None and x.is_contiguous():
-            for part in x.view(-1).split(_BLOCK):
+            for part in torch.split(x.view(-1), _BLOCK):
                 part.relu_().mul_(keep_mask(part, share, generator)).mul_(1 / share)
         else:
             x.relu_().mul_(keep_mask(x, share, generator, window)).mul_(1 / share)
@@ -131,7 +131,7 @@ class _ReluDropout(torch.autograd.Function):
             passed = torch.ops.aten.threshold_backward(grad, out, 0).mul_(1 / share)
             return passed, None, None, None
         passed = torch.empty_like(grad)
-        blocks = (tensor.view(-1).split(_BLOCK) for tensor in (grad, out, passed))
+        blocks = (torch.split(tensor.view(-1), _BLOCK) for tensor in (grad, out, passed))
         for given, result, into in zip(*blocks, strict=True):
             torch.ops.aten.threshold_backward.grad_input(given, result, 0, grad_input=into)
             into.mul_(1 / share)
