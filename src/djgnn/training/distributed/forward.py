@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from djgnn.filters import FilterTable
 from djgnn.filters.aggregate import looped_entries, normalize_entries, sum_entries
 from djgnn.model import DJGNN
 from djgnn.model.dropout import Window
+from djgnn.model.outputs import Encoding
 from djgnn.model.recompute import recompute
 from djgnn.pump import PumpOutput
 from djgnn.pump.pump import gram_orthogonality, pump, ratio_of
@@ -19,32 +20,6 @@ from djgnn.training.distributed.collectives import gather_inputs, gather_results
 from djgnn.training.distributed.halo import Plan
 from djgnn.training.distributed.operators import ShardOperators, ShardRows
 from djgnn.training.distributed.ranks import OwnRanks
-
-
-@dataclass(frozen=True, eq=False)
-class ShardEncoding:
-    """What a pass knows of the own rows before its first random number.
-
-    Shapes:
-        positions of all nodes ``[n, p]``, table ``[own, R]``, jumps ``[own, branches * hidden]``,
-        homophilic ``[own, hidden]``.
-    """
-
-    pump: PumpOutput
-    table: FilterTable
-    jumps: Tensor
-    homophilic: Tensor | None
-
-    @property
-    def pump_loss(self) -> Tensor:
-        """Trace ratio plus orthogonality."""
-        return self.pump.trace_ratio + self.pump.orthogonality
-
-    def detach(self) -> ShardEncoding:
-        """The same values without their history."""
-        table = FilterTable(self.table.index, self.table.weight.detach(), self.table.branches)
-        first = None if self.homophilic is None else self.homophilic.detach()
-        return replace(self, table=table, jumps=self.jumps.detach(), homophilic=first)
 
 
 def positions(module: DJGNN, operators: ShardOperators) -> PumpOutput:
@@ -69,10 +44,10 @@ def positions(module: DJGNN, operators: ShardOperators) -> PumpOutput:
     )
 
 
-def encode(module: DJGNN, x: Any, operators: ShardOperators, ranks: OwnRanks) -> ShardEncoding:
-    """The first half of a pass: everything before the first random number."""
+def encode(module: DJGNN, x: Any, operators: ShardOperators, ranks: OwnRanks) -> Encoding:
+    """The first half of a pass: positions of all nodes, everything else of the own ones."""
     pumped, branch = positions(module, operators), module.homophilic
-    return ShardEncoding(
+    return Encoding(
         pump=pumped,
         table=module.fixed_filters or ranks.table(pumped.u),
         jumps=module.jumps.encode(x),
@@ -82,7 +57,7 @@ def encode(module: DJGNN, x: Any, operators: ShardOperators, ranks: OwnRanks) ->
 
 def decode(
     module: DJGNN,
-    encoding: ShardEncoding,
+    encoding: Encoding,
     operators: ShardOperators,
     rows: ShardRows,
     generator: torch.Generator | None = None,

@@ -11,7 +11,7 @@ from djgnn.filters import FilterTable
 from djgnn.model import DJGNN
 from djgnn.model.outputs import Encoding
 from djgnn.training.distributed.collectives import gather, gather_results, reduce_gradients
-from djgnn.training.distributed.forward import ShardEncoding, decode, encode, positions
+from djgnn.training.distributed.forward import decode, encode, positions
 from djgnn.training.distributed.operators import ShardOperators
 from djgnn.training.distributed.ranks import OwnRanks
 
@@ -32,7 +32,7 @@ class ShardedPasses:
         self.x, self.operators = inputs
         self.rows, self.all = self.operators.rows(train), self.operators.all_rows()
         self.ranks = OwnRanks(module, self.operators)
-        self._encoding: ShardEncoding | None = None
+        self._encoding: Encoding | None = None
 
     def train(self, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         """Logits of the training nodes of all processes, with dropout, and the pump loss."""
@@ -64,7 +64,7 @@ class ShardedPasses:
         held = self._encoding
         return None if held is None else _whole(held, self.operators)
 
-    def _encode(self) -> ShardEncoding:
+    def _encode(self) -> Encoding:
         return encode(self.module, self.x, self.operators, self.ranks)
 
 
@@ -82,7 +82,7 @@ def freeze_pump(module: DJGNN, operators: ShardOperators) -> FilterTable:
     return module.fix_filters(OwnRanks(module, operators).table(u))
 
 
-def _whole(encoding: ShardEncoding, operators: ShardOperators) -> Encoding:
+def _whole(encoding: Encoding, operators: ShardOperators) -> Encoding:
     table = encoding.table
     index, weight = (
         gather(operators.group, part.detach(), operators.shard.sizes, "record")
