@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -117,7 +118,8 @@ class _Pool:
     def _give(self, worker: _Process) -> None:
         """Hand the worker its next unit: of its last cell, else of a cell nobody is at."""
         if not self.waiting:
-            worker.pipe.send(None)
+            with suppress(OSError):  # it may have been killed since
+                worker.pipe.send(None)
             worker.pipe.close()
             worker.process.join(5)
             self.live.remove(worker)
@@ -129,7 +131,8 @@ class _Pool:
         )
         worker.unit = self.waiting.pop(min(ranked)[-1])
         worker.last, worker.since = worker.unit[0], time.monotonic()
-        worker.pipe.send(worker.unit)
+        with suppress(OSError):  # a dead one is found, with its unit, when answers are collected
+            worker.pipe.send(worker.unit)
 
     def _collect(self, begun: float) -> Iterator[SplitRecord]:
         """Wait for a worker to answer, to die, or to run out of time."""
