@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import yaml
 
-from djgnn.bench.code_version import code_version
 from djgnn.bench.runner import Runner
 from djgnn.bench.search import Search, need_optuna
 from djgnn.bench.slots import Slots
@@ -84,6 +83,7 @@ def _run_trial(
         if not np.isfinite(record.validation):
             return None, states.FAIL, record.reason or "the validation score is not a number"
         scores.append(record.validation)
+        trial.set_user_attr(f"code_{split}", record.code)
         trial.set_user_attr(f"validation_{split}", record.validation)
         if step not in reported:
             trial.report(float(np.mean(scores)), step)
@@ -195,7 +195,7 @@ def write_search(search: Search, url: str, trials: int, folder: str | Path) -> d
         "seed": search.seed,
         "space": search.space,
         "data_sha256": search.data_sha256,
-        "code": code_version(search.label.partition(":")[0]),
+        "code": _codes(finished),
         "versions": {**versions(), "optuna": need_optuna().__version__},
     }
     config = dict(search.spec(best.params).config)
@@ -212,6 +212,12 @@ def write_search(search: Search, url: str, trials: int, folder: str | Path) -> d
         with atomic_write(place / name) as file:
             file.write(contents[name].encode("utf-8"))
     return card
+
+
+def _codes(finished: Sequence[Any]) -> str:
+    """The versions of the code that made the scores; several with ``any_code``."""
+    marks = (t.user_attrs.items() for t in finished)
+    return ", ".join(sorted({str(v) for of in marks for k, v in of if k.startswith("code_")}))
 
 
 def _history(search: Search, finished: Sequence[Any]) -> str:
