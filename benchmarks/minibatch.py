@@ -2,12 +2,13 @@
 
     python benchmarks/minibatch.py --out FILE [--datasets pubmed,fb100_cornell5] [--splits 0-4]
         [--batch-size 2048] [--refresh-every 1] [--epochs E] [--batch-epochs E]
-        [--batch-patience P] [--device D] [--workers W] [--data DIR]
+        [--batch-patience P] [--batch-rate F] [--device D] [--workers W] [--data DIR]
 
 Every run is a process of its own, with the preset `default` and the same seed on both sides; its
 result is one line of FILE, and a run that is there already is not repeated. Selection is by
 validation on both sides. An epoch in batches makes a step per batch, so --batch-epochs and
---batch-patience may be smaller than the configured ones. Prints, per data set, the means over the
+--batch-patience may be smaller than the configured ones; --batch-rate is a factor of the configured
+learning rate. Prints, per data set, the means over the
 splits, the mean of the paired differences with its standard error, seconds and peak memory.
 """
 
@@ -62,6 +63,8 @@ def key(task: dict[str, Any]) -> str:
 
 def tasks(given: argparse.Namespace) -> list[dict[str, Any]]:
     """All runs, the sides of a split one after the other."""
+    from djgnn.training.config import resolve
+
     first, _, last = given.splits.partition("-")
     splits = range(int(first), int(last or first) + 1)
     few = {"batch_size": given.batch_size, "refresh_every": given.refresh_every}
@@ -73,6 +76,9 @@ def tasks(given: argparse.Namespace) -> list[dict[str, Any]]:
         for split in splits:
             for side in SIDES:
                 options = dict(few) if side == "batches" else {}
+                if side == "batches" and given.batch_rate != 1:
+                    lr = resolve("default", dataset).training.lr
+                    options["lr"] = given.batch_rate * lr
                 if epochs[side] is not None:
                     options["epochs"] = epochs[side]
                 found.append(
@@ -160,6 +166,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--batch-epochs", type=int)
     parser.add_argument("--batch-patience", type=int)
+    parser.add_argument("--batch-rate", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--workers", type=int, default=1)

@@ -41,6 +41,62 @@ def test_lists_are_the_oracle_s(
         assert torch.equal(rank_lists(u, alone, 8, "triton", memory).ranks, expected)
 
 
+@pytest.mark.parametrize("twins", [False, True])
+@pytest.mark.parametrize("kind", ["uniform", "clustered", "lattice", "duplicated"])
+def test_moving_points_keep_the_oracle_s_lists(kind: str, twins: bool) -> None:
+    """Some crawl, some run, some jump; sorted in space anew from time to time."""
+    n, generator = 9000, torch.Generator("cuda").manual_seed(0)
+    labels = torch.arange(n) % 4500 if twins else torch.arange(n)
+    classes = TwinClasses.from_labels(labels.numpy()).to("cuda")
+    points = draw(kind, classes.num_classes, 4)
+    memory = SearchMemory()
+    for at in range(8):
+        u = points[classes.class_of]
+        expected = rank_lists(u, classes, 6, "dense").ranks
+        assert torch.equal(rank_lists(u, classes, 6, "triton", memory).ranks, expected)
+        pace = 0.1 * torch.rand(len(points), 1, generator=generator, device="cuda") ** 6
+        points = points + pace * torch.randn(points.shape, generator=generator, device="cuda")
+        points[at] = points[-at - 1]
+        if at % 3 == 2:
+            memory.renew(points)
+    saving = memory.saving
+    assert saving.asked
+    assert 0 < saving.searched < saving.asked
+
+
+def test_a_captured_search_is_the_search() -> None:
+    points = draw("clustered", 6000, 3)
+    alone, memory, u = single_classes(6000).to("cuda"), SearchMemory(), points.clone()
+    for _ in range(2):
+        rank_lists(u, alone, 5, "triton", memory)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = rank_lists(u, alone, 5, "triton", memory).ranks
+    for at in range(6):
+        u.copy_(points + 0.02 * at * torch.sin(40 * points))
+        if at % 2:
+            memory.renew(u)
+        graph.replay()
+        assert torch.equal(found, rank_lists(u, alone, 5, "dense").ranks)
+
+
+def test_positions_that_are_no_numbers_end_with_a_word() -> None:
+    u, alone, memory = draw("uniform", 5000, 3), single_classes(5000).to("cuda"), SearchMemory()
+    for _ in range(2):
+        rank_lists(u, alone, 5, "triton", memory)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = rank_lists(u, alone, 5, "triton", memory).ranks
+    good = u.clone()
+    u.fill_(torch.nan)
+    graph.replay()
+    assert bool(((found >= 0) & (found < 5000)).all())  # nobody looks beyond a table
+    u.copy_(good)
+    graph.replay()
+    assert torch.equal(found, rank_lists(u, alone, 5, "dense").ranks)
+
+
 def test_twins_share_their_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = torch.arange(5000) % 1500
     twins = TwinClasses.from_labels(labels.numpy()).to("cuda")

@@ -85,7 +85,7 @@ def test_an_epoch_sees_every_node_once(batch_size: int) -> None:
 @pytest.mark.parametrize(("refresh_every", "made"), [(1, 4), (3, 1), (100, 0)])
 def test_how_often_the_tables_are_made(refresh_every: int, made: int) -> None:
     """Five batches after an evaluation, whose tables serve the first of them."""
-    passes, targets, config, _ = exact(-(-N // 5), refresh_every=refresh_every)
+    passes, targets, config, _ = exact(-(-N // 5), refresh_every=refresh_every, step_per_batch=True)
     optimizer = torch.optim.Adam(passes.module.parameters(), lr=0.1)
     calls, plain = [], passes.refresh
 
@@ -108,7 +108,7 @@ def test_how_often_the_tables_are_made(refresh_every: int, made: int) -> None:
 
 
 def test_an_evaluation_is_that_of_the_weights_it_stands_for() -> None:
-    passes, targets, config, inputs = exact(30, refresh_every=100)
+    passes, targets, config, inputs = exact(30, refresh_every=100, step_per_batch=True)
     optimizer = torch.optim.Adam(passes.module.parameters(), lr=0.1)
     epoch(passes, targets, config.training, optimizer, seeded(0))
     found = passes.evaluate()
@@ -131,7 +131,9 @@ def same(a: Fitted, b: Fitted) -> None:
         assert torch.equal(value, b.module.state_dict()[key]), key
 
 
-@pytest.mark.parametrize("options", [{}, {"refresh_every": 3}, {"decoupled": True}])
+@pytest.mark.parametrize(
+    "options", [{}, {"step_per_batch": True, "refresh_every": 3}, {"decoupled": True}]
+)
 def test_a_stopped_run_goes_on_to_the_same_bytes(options: dict[str, Any], tmp_path: Path) -> None:
     options = {"epochs": 5, "patience": None, "pump_epochs": 2, **options}
     whole = run(options)
@@ -144,7 +146,31 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(options: dict[str, Any], tmp_pa
     same(run(options), whole)
 
 
-def test_the_loop_is_a_step_of_adam_per_batch() -> None:
+def test_steps_along_sums_of_batches_are_steps_over_all_nodes() -> None:
+    """Ten epochs of Adam in double precision, from the same weights."""
+    histories = []
+    for batch_size in (N, 30):
+        passes, targets, config, _ = exact(batch_size)
+        groups = passes.module.parameter_groups(0.01, 0.01)
+        optimizer = torch.optim.Adam(groups, lr=0.02)
+        losses = [
+            epoch(passes, targets, config.training, optimizer, seeded(k))[0] for k in range(10)
+        ]
+        histories.append(torch.stack([*losses, passes.evaluate().abs().sum()]))
+    torch.testing.assert_close(histories[1], histories[0], rtol=1e-7, atol=0)
+    assert len(set(histories[0].tolist())) == 11
+
+
+def test_tables_last_an_epoch_of_summed_batches() -> None:
+    passes, targets, config, _ = exact(30)
+    optimizer = torch.optim.Adam(passes.module.parameters(), lr=0.1)
+    held = passes.refresh()
+    epoch(passes, targets, config.training, optimizer, seeded(0))
+    assert passes._tables is held
+    assert passes.tables() is not held
+
+
+def test_with_step_per_batch_the_loop_is_a_step_of_adam_per_batch() -> None:
     """Four batches, so half the learning rate; by hand to the same bytes."""
     options = {"epochs": 3, "structure_gate": False, "patience": None, "lr": 0.02}
     config = resolve("default", None, hidden_channels=8, **options)
@@ -161,7 +187,7 @@ def test_the_loop_is_a_step_of_adam_per_batch() -> None:
             optimizer.step()
             optimizer.zero_grad()
             passes.stepped()
-    found = run({**options, "batch_size": -(-N // 4)})
+    found = run({**options, "batch_size": -(-N // 4), "step_per_batch": True})
     last = passes.evaluate()[targets.val]
     wanted = F.cross_entropy(last, targets.val_y)
     assert found.history[-1].validation_loss == float(wanted)
@@ -173,8 +199,9 @@ def test_a_batch_of_all_nodes_is_no_batch() -> None:
     assert run({**options}).history != run({**options, "batch_size": None}).history
 
 
-def test_it_learns_what_training_on_all_learns() -> None:
-    options = {"epochs": 40, "structure_gate": False, "patience": None}
+@pytest.mark.parametrize("each", [False, True])
+def test_it_learns_what_training_on_all_learns(each: bool) -> None:
+    options = {"epochs": 40, "structure_gate": False, "patience": None, "step_per_batch": each}
     few, whole = run(options), run({**options, "batch_size": None})
     assert few.validation >= whole.validation - 5
     assert few.history[-1].pump_loss < few.history[0].pump_loss
@@ -227,6 +254,11 @@ def test_other_models_have_no_batches() -> None:
 def test_bad_sizes_are_refused(size: Any) -> None:
     with pytest.raises(ValueError, match="batch_size must be a whole number of at least 1"):
         resolve("default", None, batch_size=size)
+
+
+def test_step_per_batch_is_true_or_false() -> None:
+    with pytest.raises(ValueError, match="step_per_batch must be true or false"):
+        resolve("default", None, step_per_batch=1)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from djgnn.jumps.again import nearest_once_more
 from djgnn.jumps.engines import pairwise_distances
 from djgnn.jumps.ranks import ROUNDING, ROW_ELEMENTS, flatten
 from djgnn.jumps.tiles import SearchMemory
-from djgnn.jumps.triton_search import nearest_of_few, pair_squares, triton_search
+from djgnn.jumps.triton_search import first_members, pair_squares, triton_search
 from djgnn.jumps.twins import TwinClasses
 
 # Up to here comparing all pairs in float64 beats sorting them in space first.
@@ -36,7 +37,7 @@ def gpu_rank_lists(
         points ``[m, p]``, result ``[m, R]``.
     """
     if few(points.shape[0], num_ranks):
-        return _rank_few(points, twins, num_ranks)
+        return _rank_few(points, twins, num_ranks, memory)
     merged, group = merge_coincident(points, twins)
     inner = points if group is None else points[_first_class(merged, twins)]
     width = min(num_ranks, merged.num_classes)
@@ -50,15 +51,14 @@ def few(m: int, num_ranks: int) -> bool:
     return m <= FEW and m * num_ranks**2 <= FEW_ELEMENTS
 
 
-def _rank_few(points: Tensor, twins: TwinClasses, num_ranks: int) -> Tensor:
-    """All pairs in float64; ties between classes are always settled node by node."""
+def _rank_few(
+    points: Tensor, twins: TwinClasses, num_ranks: int, memory: SearchMemory | None
+) -> Tensor:
+    """In float64 from the start; ties between classes are always settled node by node."""
     width = min(num_ranks, points.shape[0])
-    candidates, squares = nearest_of_few(points, width)
+    candidates, squares = nearest_once_more(points, width, memory)
     # A root may join two squares, and the oracle sorts roots.
-    distances = squares.sqrt()
-    if twins.num_nodes == twins.num_classes:
-        return _sorted_nodes(candidates, distances, num_ranks)
-    return _sorted_nodes(*_members(twins, candidates, distances, num_ranks), num_ranks)
+    return first_members(twins, candidates, squares.sqrt(), num_ranks)
 
 
 def merge_coincident(points: Tensor, twins: TwinClasses) -> tuple[TwinClasses, Tensor | None]:

@@ -17,6 +17,7 @@ from djgnn.jumps.ranks import (
     ranks_of_rows,
     ranks_of_some,
 )
+from djgnn.jumps.tiles import Saving
 from djgnn.jumps.twins import TwinClasses
 
 # Candidates kept beyond the ranks: how far positions may move before they run out.
@@ -26,20 +27,6 @@ CELL = 32
 FEWEST = 1000
 # Rounding of distances, relative; generous.
 ROUNDING = 1e-12
-
-
-@dataclass
-class Saving:
-    """What laziness saved: rows searched of rows asked for, and seconds of searching."""
-
-    asked: int = 0
-    searched: int = 0
-    seconds: float = 0.0
-
-    @property
-    def share(self) -> float:
-        """Share of the rows that needed no search."""
-        return 1 - self.searched / max(self.asked, 1)
 
 
 @dataclass(eq=False)

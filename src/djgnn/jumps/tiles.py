@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from djgnn.jumps.kd_order import kd_order, tile_boxes
+
+if TYPE_CHECKING:
+    from djgnn.jumps.again import FormerLists
 
 # Below this many points sorting them costs more than it saves.
 UNSORTED = 4096
@@ -55,16 +58,32 @@ class TiledPoints:
 
 
 @dataclass
+class Saving:
+    """What was searched of what was asked for (rows, or pairs of tiles), and seconds of it."""
+
+    asked: int = 0
+    searched: int = 0
+    seconds: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """Share that needed no search."""
+        return 1 - self.searched / max(self.asked, 1)
+
+
+@dataclass
 class SearchMemory:
     """The order of an earlier search, and its lists, which bound the distances of the next one.
 
     Points that moved a little are still nearly sorted, and their former neighbours are still
     near. Nothing here changes a result: boxes are taken anew, and bounds are true distances.
-    `by_products` remembers which of two exact kernels was found faster.
+    `by_products` remembers which of two exact kernels was found faster, `former` the lists of few
+    points.
     """
 
     refresh_every: int = 50
     by_products: bool | None = None
+    former: dict[tuple[Any, ...], FormerLists] = field(default_factory=dict, repr=False)
     _order: Tensor | None = field(default=None, repr=False)
     _names: Tensor | None = field(default=None, repr=False)
     _age: int = 0
@@ -81,6 +100,18 @@ class SearchMemory:
             self._names, self.by_products, self._age = None, None, 0
         self._age += 1
         return held
+
+    @property
+    def saving(self) -> Saving:
+        """Pairs of tiles that searches of few points looked at, of all; waits for the GPU."""
+        seen = [held.visited.tolist() for held in self.former.values()]
+        return Saving(sum(pair[1] for pair in seen), sum(pair[0] for pair in seen))
+
+    def renew(self, points: Tensor) -> None:
+        """Sort few points in space anew, for searches in a CUDA graph, which cannot do so."""
+        for held in self.former.values():
+            if held.latest.shape == points.shape:
+                held.renew(points)
 
     def bounds_for(self, points: Tensor, order: Tensor, q: int) -> Tensor | None:
         """Squared distances within which every point, in order, has q others."""

@@ -89,34 +89,27 @@ def _absorb(squares, label, best, names, worst, worst_name, bound):
 
 
 @jit
-def nearest_kernel(
-    points, label, low, high, rows, row_low, row_high, bounds, out_names, out_best,
-    num_rows, num_tiles, stride, tile_stride, row_tiles, slack, splits,
+def _nearest_rows(
+    points, label, low, high, here, bottom, top, bound, own,
+    num_tiles, stride, tile_stride, row_tiles, slack, split, splits,
     P: tl.constexpr, Q: tl.constexpr, SLOTS: tl.constexpr,
     ROWS: tl.constexpr, TILE: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """The Q least (squared distance, label) of each of ROWS rows.
+    """The Q least (squared distance, label) of ROWS rows, and how many tiles that took.
 
     Tiles are visited only if their box is nearer to the box of the rows, and then to some row,
-    than the Q-th distance found so far. Where rows are few, several programs share the tiles, and
-    each leaves a list of its own.
+    than the Q-th distance found so far.
     """
     kind = points.dtype.element_ty
-    pid = tl.program_id(0)
-    split = tl.program_id(1)
-    r = pid * ROWS + tl.arange(0, ROWS)
-    r = tl.minimum(r, num_rows - 1)
-    here = tl.load(rows + r)
-    bound = tl.load(bounds + r)
     slot = tl.arange(0, SLOTS)
     empty = tl.where(slot < Q, float("inf"), -1.0).to(kind)
     best = tl.zeros([SLOTS, ROWS], kind) + empty[:, None]
     names = tl.zeros([SLOTS, ROWS], tl.int32) + (2147483647 - slot)[:, None]
     worst, worst_name = _worst_of(best, names)
 
-    own = (tl.min(here, axis=0) // TILE).to(tl.int32)
     first = tl.maximum(own - 1, 0)
     last = tl.minimum(own + 2, num_tiles)
+    visited = tl.where(split == 0, last - first, 0)
     for near_tile in range(first, tl.where(split == 0, last, first)):
         columns = near_tile * TILE + tl.arange(0, TILE)
         squares = _squares(points, stride, here, columns, kind, P)
@@ -129,9 +122,7 @@ def nearest_kernel(
     for i in range(split, chunks, splits):
         c = (own_chunk + i) % chunks
         t = c * CHUNK + tl.arange(0, CHUNK)
-        box = slack * _box_to_boxes(
-            low, high, tile_stride, row_low + pid, row_high + pid, row_tiles, t, kind, P
-        )
+        box = slack * _box_to_boxes(low, high, tile_stride, bottom, top, row_tiles, t, kind, P)
         far = tl.max(tl.minimum(worst, bound), axis=0)
         wanted = (box <= far) & ((t < first) | (t >= last)) & (t < num_tiles)
         following = tl.min(tl.where(wanted, t, 2147483647), axis=0)
@@ -139,6 +130,7 @@ def nearest_kernel(
             touch = _points_to_box(points, stride, here, low, high, tile_stride, following, kind, P)
             reached = (touch * slack <= tl.minimum(worst, bound)).to(tl.int32)
             if tl.max(reached, axis=0) > 0:
+                visited += 1
                 columns = following * TILE + tl.arange(0, TILE)
                 squares = _squares(points, stride, here, columns, kind, P)
                 passing = tl.min(squares, axis=0) <= tl.minimum(worst, bound)
@@ -149,12 +141,93 @@ def nearest_kernel(
             far = tl.max(tl.minimum(worst, bound), axis=0)
             wanted = wanted & (t > following) & (box <= far)
             following = tl.min(tl.where(wanted, t, 2147483647), axis=0)
+    return best, names, visited
 
+
+@jit
+def nearest_kernel(
+    points, label, low, high, rows, row_low, row_high, bounds, out_names, out_best,
+    num_rows, num_tiles, stride, tile_stride, row_tiles, slack, splits,
+    P: tl.constexpr, Q: tl.constexpr, SLOTS: tl.constexpr,
+    ROWS: tl.constexpr, TILE: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
+    """The Q least (squared distance, label) of each of ROWS rows.
+
+    Where rows are few, several programs share the tiles, and each leaves a list of its own.
+    """
+    pid = tl.program_id(0)
+    split = tl.program_id(1)
     r = pid * ROWS + tl.arange(0, ROWS)
+    here = tl.load(rows + tl.minimum(r, num_rows - 1))
+    bound = tl.load(bounds + tl.minimum(r, num_rows - 1))
+    own = (tl.min(here, axis=0) // TILE).to(tl.int32)
+    best, names, _ = _nearest_rows(
+        points, label, low, high, here, row_low + pid, row_high + pid, bound, own,
+        num_tiles, stride, tile_stride, row_tiles, slack, split, splits,
+        P, Q, SLOTS, ROWS, TILE, CHUNK,
+    )  # fmt: skip
+    slot = tl.arange(0, SLOTS)
     place = (r[None, :].to(tl.int64) * splits + split) * Q + slot[:, None]
     keep = (r < num_rows)[None, :] & (slot < Q)[:, None]
     tl.store(out_names + place, names, mask=keep)
     tl.store(out_best + place, best, mask=keep)
+
+
+@jit
+def place_kernel(
+    points, order, names, placed, low, high, bounds, num_points, stride, tile_stride,
+    P: tl.constexpr, Q: tl.constexpr, LISTED: tl.constexpr, SLOTS: tl.constexpr,
+    TILE: tl.constexpr,
+):  # fmt: skip
+    """One tile of points put in order: coordinates, box, and how far the former lists reach now."""
+    tile = tl.program_id(0)
+    r = tile * TILE + tl.arange(0, TILE)
+    own = tl.load(order + tl.minimum(r, num_points - 1))
+    slot = tl.arange(0, SLOTS)
+    listed = (slot < LISTED)[None, :] & (own >= 0)[:, None]
+    former = tl.load(names + own[:, None] * LISTED + slot[None, :], mask=listed, other=num_points)
+    real = former < num_points
+    reach = tl.zeros([TILE, SLOTS], tl.float64)
+    for d in tl.static_range(P):
+        x = tl.load(points + own * P + d).to(tl.float64)
+        y = tl.load(points + former * P + d, mask=real, other=float("inf")).to(tl.float64)
+        gap = x[:, None] - y
+        reach += gap * gap
+        tl.store(placed + d * stride + r, tl.where(r < num_points, x, float("inf")))
+        tl.store(low + d * tile_stride + tile, tl.min(x, axis=0))
+        tl.store(high + d * tile_stride + tile, tl.max(x, axis=0))
+    bound = tl.min(reach, axis=1)
+    for _ in range(Q - 1):
+        reach = tl.where(reach == bound[:, None], float("inf"), reach)
+        bound = tl.min(reach, axis=1)
+    # Upwards past what float64 may round away; equal distances left too early, which is upwards.
+    tl.store(bounds + r, bound * (1 + 1e-12) + 1e-300)
+
+
+@jit
+def again_kernel(
+    placed, label, low, high, bounds, out_names, out_best, tiles_visited,
+    num_points, num_tiles, stride, tile_stride, slack, splits,
+    P: tl.constexpr, Q: tl.constexpr, SLOTS: tl.constexpr, TILE: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
+    """The Q least (squared distance in float64, point) of a tile of points, stored by point."""
+    pid = tl.program_id(0)
+    split = tl.program_id(1)
+    r = pid * TILE + tl.arange(0, TILE)
+    here = tl.minimum(r, num_points - 1)
+    best, names, visited = _nearest_rows(
+        placed, label, low, high, here, low + pid, high + pid, tl.load(bounds + here), pid,
+        num_tiles, stride, tile_stride, tile_stride, slack, split, splits,
+        P, Q, SLOTS, TILE, TILE, CHUNK,
+    )  # fmt: skip
+    slot = tl.arange(0, SLOTS)
+    own = tl.load(label + here).to(tl.int64)
+    place = (own[None, :] * splits + split) * Q + slot[:, None]
+    keep = (r < num_points)[None, :] & (slot < Q)[:, None]
+    tl.store(out_names + place, names.to(tl.int64), mask=keep)
+    tl.store(out_best + place, best, mask=keep)
+    tl.atomic_add(tiles_visited, visited.to(tl.int64))
+    tl.atomic_add(tiles_visited + 1, tl.where(split == 0, num_tiles, 0).to(tl.int64))
 
 
 @jit
@@ -224,11 +297,12 @@ def _squares_of_few(points, num_points, here, columns, there, P: tl.constexpr):
 
 @jit
 def few_kernel(
-    points, out_names, out_best, num_points,
+    points, out_names, out_best, num_points, splits,
     P: tl.constexpr, Q: tl.constexpr, SLOTS: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
-    """The Q least (squared distance in float64, point) of ROWS points among all points."""
+    """The Q least (squared distance in float64, point) of ROWS points among a share of all."""
     r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    split = tl.program_id(1)
     here = tl.minimum(r, num_points - 1)
     slot = tl.arange(0, SLOTS)
     empty = tl.where(slot < Q, float("inf"), -1.0).to(tl.float64)
@@ -236,7 +310,7 @@ def few_kernel(
     names = tl.zeros([SLOTS, ROWS], tl.int32) + (2147483647 - slot)[:, None]
     worst, worst_name = _worst_of(best, names)
     bound = tl.zeros([ROWS], tl.float64) + 1.0e300
-    for t in range(tl.cdiv(num_points, TILE)):
+    for t in range(split, tl.cdiv(num_points, TILE), splits):
         columns = t * TILE + tl.arange(0, TILE)
         squares = _squares_of_few(points, num_points, here, columns, columns < num_points, P)
         passing = tl.min(squares, axis=0) <= worst
@@ -244,7 +318,30 @@ def few_kernel(
             best, names, worst, worst_name = _absorb(
                 squares, columns, best, names, worst, worst_name, bound
             )
-    place = r[None, :].to(tl.int64) * Q + slot[:, None]
+    place = (r[None, :].to(tl.int64) * splits + split) * Q + slot[:, None]
     keep = (r < num_points)[None, :] & (slot < Q)[:, None]
     tl.store(out_names + place, names.to(tl.int64), mask=keep)
     tl.store(out_best + place, best, mask=keep)
+
+
+@jit
+def members_kernel(
+    names, distances, start, count, members, out, num_rows, num_classes, num_nodes,
+    Q: tl.constexpr, J: tl.constexpr, R: tl.constexpr, PLACES: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """The first R nodes by (distance, node) among the first J members of Q classes."""
+    r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    row = tl.minimum(r, num_rows - 1).to(tl.int64)
+    place = tl.arange(0, PLACES)
+    listed = row[:, None] * Q + tl.minimum(place // J, Q - 1)[None, :]
+    own = tl.minimum(tl.load(names + listed), num_classes - 1)
+    size = tl.load(count + own)
+    nth = (place % J)[None, :]
+    node = tl.load(members + tl.load(start + own) + tl.minimum(nth, size - 1))
+    there = (place < Q * J)[None, :] & (nth < size)
+    far = tl.where(there, tl.load(distances + listed), float("inf"))
+    for k in range(R):
+        near = tl.min(far, axis=1)
+        first = tl.min(tl.where(far == near[:, None], node, num_nodes - 1), axis=1)
+        tl.store(out + row * R + k, first, mask=r < num_rows)
+        far = tl.where(node == first[:, None], float("inf"), far)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from djgnn.jumps.kd_order import tile_boxes
 from djgnn.jumps.tiles import SearchMemory, TiledPoints
+from djgnn.jumps.twins import TwinClasses
 
 MAX_WIDTH = 64
 MAX_DIMENSION = 64
@@ -24,6 +25,9 @@ MAX_DIMENSION = 64
 SPARE = 2
 # Fewer programs than this leave parts of a large GPU idle.
 PROGRAMS = 1024
+FEW_PROGRAMS = 2048
+# Places among which members_kernel looks for the first nodes, at most.
+MAX_LISTED = 2048
 # Above these, if a sample of points reaches most boxes, products beat skipping.
 PRODUCT_DIMENSION = 9
 PRODUCT_POINTS = 8192
@@ -176,25 +180,33 @@ def products(
     return names, best.amax(dim=1).double() + norm - _product_error(points)
 
 
-def nearest_of_few(points: Tensor, q: int) -> tuple[Tensor, Tensor]:
-    """The q least (squared distance, index) of every point in float64, in no order.
+def nearest_of_few(points: Tensor, q: int, splits: int | None = None) -> tuple[Tensor, Tensor]:
+    """The q least (squared distance, index) of every point in float64, and more, in no order.
 
     One launch and no look at the values: it can be captured in a CUDA graph. All pairs are
-    compared, which is the fastest for some ten thousand points.
+    compared, which is the fastest for some thousand points. As in :func:`nearest` several lists
+    are given where rows are few, with some places empty.
 
     Shapes:
-        points ``[m, p]``, results ``[m, q]`` (int64 and float64).
+        points ``[m, p]``, results ``[m, several * q]`` (int64 and float64).
     """
     from djgnn.jumps.triton_kernels import few_kernel
 
     m, p = points.shape
-    names = torch.empty(m, q, dtype=torch.int64, device=points.device)
-    best = torch.empty(m, q, dtype=torch.float64, device=points.device)
-    few_kernel[(-(-m // 32),)](
-        points.t().contiguous(), names, best, m,
+    programs = -(-m // 32)
+    splits = splits or shares(programs, programs // 4, q)
+    names = torch.empty(m, splits * q, dtype=torch.int64, device=points.device)
+    best = torch.empty(m, splits * q, dtype=torch.float64, device=points.device)
+    few_kernel[(programs, splits)](
+        points.t().contiguous(), names, best, m, splits,
         P=p, Q=q, SLOTS=power(q), ROWS=32, TILE=32, num_warps=1,
     )  # fmt: skip
     return names, best
+
+
+def shares(programs: int, most: int, q: int, busy: int = FEW_PROGRAMS) -> int:
+    """Among how many programs, at `most`, tiles are shared out so that the GPU is busy."""
+    return max(1, min(busy // programs, most, MAX_LISTED // q**2))
 
 
 def pair_squares(points: Tensor, own: Tensor, names: Tensor) -> Tensor:
@@ -214,6 +226,27 @@ def pair_squares(points: Tensor, own: Tensor, names: Tensor) -> Tensor:
         P=points.shape[1], Q=q, SLOTS=slots, ROWS=rows,
     )  # fmt: skip
     return out
+
+
+def first_members(twins: TwinClasses, names: Tensor, distances: Tensor, num_ranks: int) -> Tensor:
+    """The first nodes by (distance, node) among the members of listed classes, in one launch.
+
+    Shapes:
+        names and distances ``[m, q]``, result ``[m, num_ranks]``.
+    """
+    from djgnn.jumps.triton_kernels import members_kernel
+
+    m, q = names.shape
+    each = 1 if twins.num_nodes == twins.num_classes else num_ranks
+    places = power(q * each)
+    rows = max(1, 512 // places)
+    ranks = torch.empty(m, num_ranks, dtype=torch.int64, device=names.device)
+    members_kernel[(-(-m // rows),)](
+        names, distances, twins.start, twins.count, twins.members, ranks,
+        m, twins.num_classes, twins.num_nodes,
+        Q=q, J=each, R=num_ranks, PLACES=places, ROWS=rows, num_warps=1 if places <= 512 else 4,
+    )  # fmt: skip
+    return ranks
 
 
 def in_order(points: Tensor, own: Tensor, names: Tensor) -> tuple[Tensor, Tensor]:
@@ -242,8 +275,8 @@ def _products_win(tiled: TiledPoints, points: Tensor, q: int, samples: int = 64)
         return False
     places = torch.arange(0, m, max(1, m // samples), device=points.device)[:samples]
     here = points[tiled.order[places]]
-    far = torch.cdist(here, points, compute_mode="donot_use_mm_for_euclid_dist")
-    far = far.topk(q, dim=1, largest=False).values.double().square()
+    found = nearest(tiled, places, q, None, Tiling(tile=tiled.tile))[1]
+    far = found.sort(dim=1).values[:, :q].double()
     low, high = (side[:, : tiled.num_tiles].t() for side in (tiled.low, tiled.high))
     gap = torch.maximum(low - here[:, None], here[:, None] - high).clamp_min_(0)
     reached = (gap.square().sum(dim=2) <= far[:, -1:]).double().mean()

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from djgnn.filters import FilterTable, branch_ranks, filter_table
 from djgnn.graph.operator import SparseOperator
 from djgnn.jumps import JumpHierarchy, LazyRanks, SearchMemory, TwinClasses, rank_lists
-from djgnn.jumps.lazy import Saving
+from djgnn.jumps.engines import on_tiles
 from djgnn.jumps.ranks import capturing
+from djgnn.jumps.tiles import Saving
 from djgnn.model.branches import HomophilicBranch, JumpBranches, StructureBranch
 from djgnn.model.config import ModelConfig
 from djgnn.model.mixture import ConvexMixture
@@ -226,14 +227,19 @@ class DJGNN(nn.Module):
 
     def search(self, u: Tensor, twins: TwinClasses) -> JumpHierarchy:
         """Rank lists of these positions, searched whether they changed or not."""
-        if self.config.refresh == "lazy" and not capturing(u):
-            return self._lazy(u, twins, self.num_ranks)
-        return rank_lists(u, twins, self.num_ranks, self.config.engine, self._memory)
+        c, ranks = self.config, self.num_ranks
+        if c.refresh == "lazy" and not on_tiles(c.engine, u, ranks):
+            return self._lazy(u, twins, ranks)
+        return rank_lists(u, twins, ranks, c.engine, self._memory)
+
+    def renew_search(self, u: Tensor, twins: TwinClasses) -> None:
+        """Let searches in a CUDA graph start from these positions; they slow down as U moves on."""
+        self._memory.renew(u.detach()[twins.representative])
 
     @property
     def search_saving(self) -> Saving:
-        """What ``refresh="lazy"`` saved since the weights were drawn."""
-        return self._lazy.saving
+        """What ``refresh="lazy"``, or on a GPU the memory of former lists, saved until now."""
+        return self._memory.saving if self._memory.former else self._lazy.saving
 
     def scale(self, operators: HasVolume) -> Tensor | float:
         """The factor s of the distances: 1, 1/vol, or learned."""

@@ -21,8 +21,7 @@ class TrainConfig:
 
     Args:
         epochs: Most epochs to run.
-        lr: Learning rate of Adam for a step over all nodes; with C mini-batches each step
-            takes lr / sqrt(C).
+        lr: Learning rate of Adam.
         weight_decay: Decay of every weight but the structure branch's.
         structure_weight_decay: Decay of the structure branch; ``None`` means `weight_decay`.
         structure_gate: Train with and without the structure branch; keep it only if it raises the
@@ -34,9 +33,12 @@ class TrainConfig:
         decoupled: The paper's mode for large graphs: train the pump alone, then fix the filters.
         pump_epochs: Epochs of the pump alone, when decoupled.
         pump_lr: Its learning rate.
-        batch_size: Nodes of a mini-batch, for a DJ-GNN that does not fit otherwise; an epoch sees
-            every node once and makes a step per batch (:mod:`djgnn.training.minibatch`). ``None``,
-            or as many as there are nodes: one step over all.
+        batch_size: Nodes of a mini-batch, for a DJ-GNN that does not fit otherwise
+            (:mod:`djgnn.training.minibatch`). An epoch sees every node once and makes one step
+            along the sum of the batches' gradients. ``None``, or as many as there are nodes: no
+            batches.
+        step_per_batch: Make a step after every one of C batches instead, at the rate lr / sqrt(C):
+            fewer epochs, noisier steps.
     """
 
     epochs: int = 700
@@ -51,11 +53,14 @@ class TrainConfig:
     pump_epochs: int = 100
     pump_lr: float = 0.03
     batch_size: int | None = None
+    step_per_batch: bool | None = None
 
     def __post_init__(self) -> None:
-        for key in ("structure_gate", "decoupled"):
-            if not isinstance(getattr(self, key), bool):
-                raise ValueError(f"{key} must be true or false (got {getattr(self, key)!r})")
+        for key in ("structure_gate", "decoupled", "step_per_batch"):
+            value = getattr(self, key)
+            unset = key == "step_per_batch" and value is None
+            if not unset and not isinstance(value, bool):
+                raise ValueError(f"{key} must be true or false (got {value!r})")
         for key in ("epochs", "pump_epochs", "patience", "batch_size"):
             value = getattr(self, key)
             if value is not None and (isinstance(value, bool) or value != int(value) or value < 1):

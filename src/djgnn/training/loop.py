@@ -148,7 +148,7 @@ def fit(
         InputError: If the checkpoint is damaged or of another run.
     """
     passes = two_phase(module, inputs, targets.train, config.batch_size)
-    rate = passes.rate(config.lr) if isinstance(passes, BatchPasses) else config.lr
+    rate = passes.rate(config) if isinstance(passes, BatchPasses) else config.lr
     optimizer = torch.optim.Adam(_groups(module, config), lr=rate, fused=True)
     run = Progress() if checkpoint is None else checkpoint.restore(module, optimizer, generator)
     begun, spent = time.perf_counter(), run.seconds

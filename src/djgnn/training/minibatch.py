@@ -1,4 +1,4 @@
-r"""Mini-batches: an epoch sees every node once, in as many steps as there are batches.
+r"""Mini-batches: an epoch sees every node once, in memory that depends on the size of a batch.
 
 With C batches :math:`B_c` that part the nodes, the loss of a batch is
 
@@ -9,7 +9,8 @@ With C batches :math:`B_c` that part the nodes, the loss of a batch is
 for the training nodes T, their cross-entropies and the pump loss P of all nodes. The derivative of
 P at every position is a table of n x p numbers, so rows of A are enough for a batch. At equal
 weights the mean of the losses of an epoch is the loss of all nodes, and so is that of its
-gradients, exactly.
+gradients, exactly. So an epoch ends with one step along that mean, which is the step of all nodes;
+with ``step_per_batch`` every batch makes a step of its own instead.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class BatchPasses:
     """A DJ-GNN's passes in batches.
 
     The tables (U, ranks, derivative of the pump loss) are made anew for every evaluation, and after
-    `refresh_every` steps: with 1 every step is an unbiased estimate of the step over all nodes,
+    `refresh_every` steps: with 1 a batch's gradient is an unbiased estimate of that of all nodes,
     with more the ranks and the pump's derivative lag behind.
 
     Args:
@@ -71,13 +72,13 @@ class BatchPasses:
         self._tables: Tables | None = None
         self._age = 0  # steps since the tables were made
 
-    def rate(self, lr: float) -> float:
-        """The learning rate of a step: that of a step over all nodes, over the root of C.
+    def rate(self, config: TrainConfig) -> float:
+        """The learning rate of a step; that of a step per batch is smaller by the root of C.
 
         Adam makes steps of equal length whatever the size of the gradient, so the noise of C
         steps adds up to the root of C (Malladi et al., NeurIPS 2022).
         """
-        return lr / math.sqrt(self.count)
+        return config.lr / math.sqrt(self.count) if config.step_per_batch else config.lr
 
     def batches(self, generator: torch.Generator | None = None) -> list[Batch]:
         """Part the nodes at random; every batch gets its share of the training nodes."""
@@ -149,12 +150,14 @@ def epoch(
     optimizer: torch.optim.Optimizer,
     generator: torch.Generator | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """One step of the optimiser per batch; the means of loss and pump loss."""
-    means = []
-    for batch in passes.batches(generator):
+    """One step along the mean of the batches, or one per batch; the means of both losses."""
+    means, batches = [], passes.batches(generator)
+    span = 1 if config.step_per_batch else len(batches)
+    for place, batch in enumerate(batches, start=1):
         loss, pump_loss = passes.losses(batch, passes.tables(), targets, config, generator)
         if loss.requires_grad:
-            loss.backward()  # type: ignore[no-untyped-call]
+            (loss / span).backward()  # type: ignore[no-untyped-call]
+        if place % span == 0:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             passes.stepped()

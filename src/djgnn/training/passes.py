@@ -16,6 +16,9 @@ from djgnn.training.distributed import ShardedPasses, ShardOperators, whole_enco
 from djgnn.training.graphed import Captured, can_be_captured
 from djgnn.training.minibatch import BatchPasses
 
+# Evaluations after which the points of a captured search are sorted in space anew.
+RENEW_EVERY = 24
+
 
 class Passes(Protocol):
     """What the training loop asks of a model."""
@@ -126,7 +129,7 @@ class _CapturedPasses(_Captures, _SharedPasses):
 
     def __init__(self, module: DJGNN, inputs: tuple[Any, Any], train: Tensor) -> None:
         super().__init__(module, inputs, train)
-        self._evaluation = Captured()
+        self._evaluation, self._evaluations = Captured(), 0
 
     def train(self, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         self.module.train()
@@ -136,6 +139,9 @@ class _CapturedPasses(_Captures, _SharedPasses):
     def evaluate(self) -> Tensor:
         logits, u = self._evaluation(self._evaluate)
         check_finite(u)
+        self._evaluations += 1
+        if self._evaluations % RENEW_EVERY == 0:
+            self.module.renew_search(u, self.operators.twins)
         return logits.clone()
 
     @torch.no_grad()
