@@ -75,8 +75,7 @@ class OnGpu:
         self.u, self.twins, self.memory, self.calls = u.clone(), twins, SearchMemory(), 0
         self.exact = _capture(lambda: rank_lists(self.u, twins, ranks).ranks)
         self.lazy = _capture(lambda: rank_lists(self.u, twins, ranks, memory=self.memory).ranks)
-        for _ in range(4):  # both ways of sorting are captured
-            self.memory.renew(self.u[twins.representative])
+        self.memory.renew(self.u[twins.representative])
 
     def __call__(self, u: Tensor, both: Both) -> None:
         """Search and compare, as an evaluation and the step after it do."""

@@ -2,13 +2,14 @@
 
     python benchmarks/minibatch.py --out FILE [--datasets pubmed,fb100_cornell5] [--splits 0-4]
         [--batch-size 2048] [--refresh-every 1] [--epochs E] [--batch-epochs E]
-        [--batch-patience P] [--batch-rate F] [--device D] [--workers W] [--data DIR]
+        [--batch-patience P] [--batch-rate F] [--step-per-batch] [--device D] [--workers W]
+        [--data DIR]
 
 Every run is a process of its own, with the preset `default` and the same seed on both sides; its
 result is one line of FILE, and a run that is there already is not repeated. Selection is by
-validation on both sides. An epoch in batches makes a step per batch, so --batch-epochs and
---batch-patience may be smaller than the configured ones; --batch-rate is a factor of the configured
-learning rate. Prints, per data set, the means over the
+validation on both sides. With --step-per-batch an epoch in batches makes many steps, so
+--batch-epochs and --batch-patience may be smaller than the configured ones; --batch-rate is a
+factor of the configured learning rate. Prints, per data set, the means over the
 splits, the mean of the paired differences with its standard error, seconds and peak memory.
 """
 
@@ -68,6 +69,8 @@ def tasks(given: argparse.Namespace) -> list[dict[str, Any]]:
     first, _, last = given.splits.partition("-")
     splits = range(int(first), int(last or first) + 1)
     few = {"batch_size": given.batch_size, "refresh_every": given.refresh_every}
+    if given.step_per_batch:
+        few["step_per_batch"] = True
     if given.batch_patience is not None:
         few["patience"] = given.batch_patience
     epochs = {"full": given.epochs, "batches": given.batch_epochs or given.epochs}
@@ -167,6 +170,7 @@ def main() -> None:
     parser.add_argument("--batch-epochs", type=int)
     parser.add_argument("--batch-patience", type=int)
     parser.add_argument("--batch-rate", type=float, default=1.0)
+    parser.add_argument("--step-per-batch", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--workers", type=int, default=1)

@@ -20,6 +20,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ import torch.nn.functional as F
 from djgnn.graph.operator import SparseOperator, csr_tensor
 from djgnn.jumps import single_classes
 from djgnn.model import DJGNN, GraphOperators, dense_forward
+from djgnn.training.allocator import large_blocks_kept
 from djgnn.training.graphed import Captured, can_be_captured
 from djgnn.training.provenance import PeakMemory
 
@@ -191,6 +193,11 @@ def linkx(n: int, device: str) -> torch.nn.Module:
     return LINKX(n, FEATURES, WIDTH, CLASSES, 1, dropout=0.5).to(device)
 
 
+def kept(n: int, device: str) -> AbstractContextManager[None]:
+    """Large blocks are kept from step to step, as in `fit`; for GCN and LINKX too."""
+    return large_blocks_kept(4 * n * WIDTH if device == "cpu" else 0)
+
+
 def measure(n: int, edges: int, device: str, rounds: int, others: bool) -> dict[str, Any]:
     edge_index, x, y = draw(n, edges, device)
     train = torch.arange(0, n, 2, device=device)
@@ -201,8 +208,9 @@ def measure(n: int, edges: int, device: str, rounds: int, others: bool) -> dict[
         module.train()
         step = training_step(forward, module, y, train, captured)
         try:
-            row[f"{name}_mib"] = peak_mib(step, device == "cuda")
-            row[f"{name}_ms"] = 1e3 * seconds(step, rounds, device == "cuda")
+            with kept(n, device):
+                row[f"{name}_mib"] = peak_mib(step, device == "cuda")
+                row[f"{name}_ms"] = 1e3 * seconds(step, rounds, device == "cuda")
         except torch.OutOfMemoryError:
             row[f"{name}_ms"] = None
 
@@ -221,8 +229,9 @@ def ours(row: dict[str, Any], add: Any, edge_index: torch.Tensor, x: torch.Tenso
     module = DJGNN(FEATURES, HIDDEN, CLASSES, n, JUMPS, num_centers=CENTERS).to(device)
     captured = can_be_captured(module, operators)
     add("ours", module, lambda: module(x, operators), captured)
-    stages(module, x, operators, device == "cuda")
-    parts = stages(module, x, operators, device == "cuda")
+    with kept(n, device):
+        stages(module, x, operators, device == "cuda")
+        parts = stages(module, x, operators, device == "cuda")
     row["stages"] = {name: round(taken, 2) for name, taken in parts.items()}
     if n <= DENSE_UP_TO:
         adjacency = operators.adjacency.to_dense()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from djgnn.jumps import SearchMemory, gpu_ranks, rank_lists, single_classes
+from djgnn.jumps import SearchMemory, again, gpu_ranks, rank_lists, single_classes
 from djgnn.jumps.triton_search import triton_available
 from djgnn.jumps.twins import TwinClasses
 
@@ -32,6 +32,7 @@ def draw(kind: str, n: int, p: int, seed: int = 0) -> torch.Tensor:
 def test_lists_are_the_oracle_s(
     kind: str, p: int, few: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(again, "FROM", 2000)
     if not few:
         monkeypatch.setattr(gpu_ranks, "FEW", 0)
     u, alone = draw(kind, 6000, p), single_classes(6000).to("cuda")
@@ -43,8 +44,11 @@ def test_lists_are_the_oracle_s(
 
 @pytest.mark.parametrize("twins", [False, True])
 @pytest.mark.parametrize("kind", ["uniform", "clustered", "lattice", "duplicated"])
-def test_moving_points_keep_the_oracle_s_lists(kind: str, twins: bool) -> None:
+def test_moving_points_keep_the_oracle_s_lists(
+    kind: str, twins: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Some crawl, some run, some jump; sorted in space anew from time to time."""
+    monkeypatch.setattr(again, "FROM", 2000)
     n, generator = 9000, torch.Generator("cuda").manual_seed(0)
     labels = torch.arange(n) % 4500 if twins else torch.arange(n)
     classes = TwinClasses.from_labels(labels.numpy()).to("cuda")
@@ -64,7 +68,8 @@ def test_moving_points_keep_the_oracle_s_lists(kind: str, twins: bool) -> None:
     assert 0 < saving.searched < saving.asked
 
 
-def test_a_captured_search_is_the_search() -> None:
+def test_a_captured_search_is_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(again, "FROM", 2000)
     points = draw("clustered", 6000, 3)
     alone, memory, u = single_classes(6000).to("cuda"), SearchMemory(), points.clone()
     for _ in range(2):
@@ -81,7 +86,10 @@ def test_a_captured_search_is_the_search() -> None:
         assert torch.equal(found, rank_lists(u, alone, 5, "dense").ranks)
 
 
-def test_positions_that_are_no_numbers_end_with_a_word() -> None:
+def test_positions_that_are_no_numbers_name_nobody_beyond_a_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(again, "FROM", 2000)
     u, alone, memory = draw("uniform", 5000, 3), single_classes(5000).to("cuda"), SearchMemory()
     for _ in range(2):
         rank_lists(u, alone, 5, "triton", memory)
@@ -91,7 +99,7 @@ def test_positions_that_are_no_numbers_end_with_a_word() -> None:
     good = u.clone()
     u.fill_(torch.nan)
     graph.replay()
-    assert bool(((found >= 0) & (found < 5000)).all())  # nobody looks beyond a table
+    assert bool(((found >= 0) & (found < 5000)).all())
     u.copy_(good)
     graph.replay()
     assert torch.equal(found, rank_lists(u, alone, 5, "dense").ranks)

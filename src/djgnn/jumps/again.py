@@ -7,7 +7,7 @@ Two launches and no look at a value, so that it can be part of a CUDA graph.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -17,13 +17,11 @@ from djgnn.jumps.tiles import SearchMemory
 from djgnn.jumps.triton_search import FEW_PROGRAMS, nearest_of_few, power, shares
 
 # With fewer points comparing all of them is as fast.
-FROM = 4000
+FROM = 8000
 # Tiles of this many points; smaller ones where a GPU would else be idle.
 TILE, SMALL_TILE, SMALL = 32, 16, 16384
 # Boxes looked at together; programs that share a tile take turns with them.
 CHUNK = 16
-# Sorting anew makes the last of the cuts in space only; now and then it makes all of them.
-CUTS, WHOLE_EVERY = 4, 4
 # Searches after which the points are sorted anew, where values may be looked at.
 RENEW_EVERY = 24
 
@@ -80,8 +78,7 @@ class FormerLists:
     q: int
     tile: int
     age: int = 0
-    renewals: int = 0
-    _sorting: dict[bool, torch.cuda.CUDAGraph] = field(default_factory=dict)
+    _sorting: torch.cuda.CUDAGraph | None = None
     _cuts: tuple[tuple[Tensor, Tensor], ...] = ()
 
     @classmethod
@@ -122,23 +119,20 @@ class FormerLists:
     def renew(self, points: Tensor) -> None:
         """Sort the points in space anew; on a GPU that is one launch."""
         self.latest.copy_(points)
-        self.age, self.renewals = 0, self.renewals + 1
-        whole = self.renewals % WHOLE_EVERY == 0
-        if not points.is_cuda:
-            self._sort(whole)
-            return
-        if whole not in self._sorting:
+        self.age = 0
+        if points.is_cuda and self._sorting is None:
             self._cuts = cut_levels(self.num_tiles, points.device)  # the graph reads them
             torch.cuda.synchronize()
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                self._sort(whole)
-            self._sorting[whole] = graph
-        self._sorting[whole].replay()
+            self._sorting = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._sorting):
+                self._sort()
+        if self._sorting is None:
+            self._sort()
+        else:
+            self._sorting.replay()
 
-    def _sort(self, whole: bool = True) -> None:
-        start, levels = (None, None) if whole else (self.order, CUTS)
-        self.order.copy_(kd_order(self.latest, self.tile, start, levels))
+    def _sort(self) -> None:
+        self.order.copy_(kd_order(self.latest, self.tile))
         self.label[: self.order.numel()] = self.order
 
     def grow_older(self, points: Tensor) -> None:

@@ -12,9 +12,7 @@ TOP = 2**32 - 1
 
 
 @torch.no_grad()
-def kd_order(
-    points: Tensor, tile: int, start: Tensor | None = None, levels: int | None = None
-) -> Tensor:
+def kd_order(points: Tensor, tile: int) -> Tensor:
     """An order of the points in which every `tile` successive ones lie close together.
 
     The set is halved at the median of its widest coordinate, its halves likewise, down to single
@@ -24,11 +22,9 @@ def kd_order(
     Args:
         points: Positions.
         tile: Points in a tile.
-        start: An older order, whose first cuts are kept.
-        levels: How many of the last cuts are made anew; all by default.
 
     Shapes:
-        points ``[m, p]``, start and result ``[m]``.
+        points ``[m, p]``, result ``[m]``.
 
     Example:
         >>> kd_order(torch.tensor([[0.0], [9.0], [1.0], [8.0]]), 2).tolist()
@@ -39,11 +35,7 @@ def kd_order(
     codes = points.new_full((tiles * tile, p), TOP, dtype=torch.float64)
     codes[:m] = _grid(points)  # what fills the last tile stays behind all points
     order = torch.arange(tiles * tile, device=points.device)
-    if start is not None:
-        order[:m] = start
-        codes[:m] = codes[start]
-    cuts = cut_levels(tiles, points.device)
-    for owner, sizes in cuts if levels is None else cuts[max(0, len(cuts) - levels) :]:
+    for owner, sizes in cut_levels(tiles, points.device):
         grouped = codes.view(tiles, tile, p)
         low, high = grouped.aminmax(dim=1)
         bottom = torch.segment_reduce(low, "min", lengths=sizes, unsafe=True)

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from djgnn.errors import InputError
 from djgnn.graph import Graph, Split
+from djgnn.model import DJGNN
 from djgnn.model.outputs import Encoding
-from djgnn.training.allocator import release_free_memory
+from djgnn.training.allocator import large_blocks_kept, release_free_memory
 from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.config import TrainConfig
 from djgnn.training.metrics import decision, score
@@ -153,31 +154,32 @@ def fit(
     run = Progress() if checkpoint is None else checkpoint.restore(module, optimizer, generator)
     begun, spent = time.perf_counter(), run.seconds
     interrupted = False
-    while not run.ended and not interrupted:
-        try:
-            if isinstance(passes, BatchPasses):
-                loss, pump_loss = epoch(passes, targets, config, optimizer, generator)
+    with large_blocks_kept(_largest_block(module, config)):
+        while not run.ended and not interrupted:
+            try:
+                if isinstance(passes, BatchPasses):
+                    loss, pump_loss = epoch(passes, targets, config, optimizer, generator)
+                else:
+                    loss, pump_loss = step(passes, targets, config, optimizer, generator)
+                logits = passes.evaluate()
+            except FloatingPointError:
+                if run.kept_epoch < 0:
+                    raise
+                run.ended = True
             else:
-                loss, pump_loss = step(passes, targets, config, optimizer, generator)
-            logits = passes.evaluate()
-        except FloatingPointError:
-            if run.kept_epoch < 0:
-                raise
-            run.ended = True
-        else:
-            decisions = decision(logits, targets.metric).cpu().numpy()
-            record = _record(run.epoch, (loss, pump_loss), logits, decisions, targets)
-            _keep(run, record, logits, decisions[targets.nodes[2]], module)
-            run.ended = _over(run, config)
-            if observer is not None:
-                observer(record, module, getattr(passes, "encoding", None), logits)
-            if follow is not None:
-                follow(config.epochs, record)
-        release_free_memory(run.epoch - 1)
-        run.seconds = spent + time.perf_counter() - begun
-        interrupted = stop is not None and not run.ended and stop()
-        if checkpoint is not None and (run.ended or interrupted or checkpoint.due):
-            checkpoint.save(run, module, optimizer, generator)
+                decisions = decision(logits, targets.metric).cpu().numpy()
+                record = _record(run.epoch, (loss, pump_loss), logits, decisions, targets)
+                _keep(run, record, logits, decisions[targets.nodes[2]], module)
+                run.ended = _over(run, config)
+                if observer is not None:
+                    observer(record, module, getattr(passes, "encoding", None), logits)
+                if follow is not None:
+                    follow(config.epochs, record)
+            release_free_memory(run.epoch - 1)
+            run.seconds = spent + time.perf_counter() - begun
+            interrupted = stop is not None and not run.ended and stop()
+            if checkpoint is not None and (run.ended or interrupted or checkpoint.due):
+                checkpoint.save(run, module, optimizer, generator)
     if run.kept_epoch < 0:
         raise FloatingPointError(
             "training diverged: the validation loss was never a number; lower the learning rate"
@@ -193,6 +195,14 @@ def fit(
         seconds=run.seconds,
         interrupted=interrupted,
     )
+
+
+def _largest_block(module: nn.Module, config: TrainConfig) -> int:
+    """Bytes of the largest tensor of a DJ-GNN's step on a CPU: the embeddings of all branches."""
+    if not isinstance(module, DJGNN) or module.pump.weight.is_cuda:
+        return 0
+    rows = min(module.num_nodes, config.batch_size or module.num_nodes)
+    return 4 * rows * module.config.hidden_channels * len(module.branch_names)
 
 
 def _keep(

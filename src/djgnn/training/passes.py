@@ -17,7 +17,7 @@ from djgnn.training.graphed import Captured, can_be_captured
 from djgnn.training.minibatch import BatchPasses
 
 # Evaluations after which the points of a captured search are sorted in space anew.
-RENEW_EVERY = 24
+RENEW_EVERY = 12
 
 
 class Passes(Protocol):
