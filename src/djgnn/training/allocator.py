@@ -15,7 +15,7 @@ EVERY = 0.1
 # glibc maps every block above this on its own, and unmaps it when it is freed.
 MAPPED = 32 << 20
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # names of malloc.h
-_TRIM_DEFAULT, _MMAP_DEFAULT = 128 << 10, 65536
+_TRIM_USUAL, _MMAP_USUAL = 2 * MAPPED, 65536  # where glibc arrives by itself
 _last, _kept = [0.0], [0]
 
 
@@ -68,6 +68,6 @@ def large_blocks_kept(largest: int) -> Iterator[None]:
     finally:
         _kept[0] -= 1
         if not _kept[0]:
-            library.mallopt(_MMAP_MAX, _MMAP_DEFAULT)
-            library.mallopt(_TRIM_THRESHOLD, _TRIM_DEFAULT)
+            library.mallopt(_MMAP_MAX, _MMAP_USUAL)
+            library.mallopt(_TRIM_THRESHOLD, _TRIM_USUAL)
             release_free_memory()
