@@ -8,8 +8,8 @@ no entry may differ, and both are timed, one after the other. On a CPU the lazy 
 `djgnn.jumps.LazyRanks`; on a GPU they start from the former lists (`djgnn.jumps.again`), both
 searches are CUDA graphs, run twice per epoch as in training (a step, an evaluation), and the time
 of sorting the points anew every now and then counts as lazy. Prints milliseconds per epoch of both,
-their ratio, and the share of the rows (CPU) or pairs of tiles (GPU) that were not looked at, in the
-first and in the second half of training.
+their ratio, the share of the rows (CPU) or pairs of tiles (GPU) that were not looked at, and the
+share of the rank lists that are not those of the epoch before, in both halves of training.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from statistics import fmean as mean
 
 import torch
 from torch import Tensor
@@ -42,13 +43,19 @@ GPU_SETS = (
 
 @dataclass
 class Both:
-    """Seconds of both searches, entries that differ, and the share that was not looked at."""
+    """Seconds of both searches, entries that differ, shares not looked at, shares of new lists."""
 
     exact: float = 0.0
     lazy: float = 0.0
     wrong: int = 0
-    share: float = 0.0
     shares: list[float] = field(default_factory=list)
+    changes: list[float] = field(default_factory=list)
+
+    def compare(self, lists: Tensor, before: Tensor | None) -> Tensor:
+        """Note how many lists are new; returns them for the next time."""
+        if before is not None:
+            self.changes.append(float((lists != before).any(dim=1).double().mean()))
+        return lists.clone()
 
 
 class OnCpu:
@@ -56,6 +63,7 @@ class OnCpu:
 
     def __init__(self, u: Tensor, twins: TwinClasses, ranks: int) -> None:
         self.twins, self.ranks, self.lazy = twins, ranks, LazyRanks()
+        self.last: Tensor | None = None
 
     def __call__(self, u: Tensor, both: Both) -> None:
         """Search and compare."""
@@ -65,6 +73,7 @@ class OnCpu:
         both.exact += time.perf_counter() - begun
         both.wrong += int((self.lazy(u, self.twins, self.ranks).ranks != expected).sum())
         both.lazy += self.lazy.saving.seconds - before[0]
+        self.last = both.compare(expected, self.last)
         both.shares.append(1 - (self.lazy.saving.searched - before[1]) / self.twins.num_classes)
 
 
@@ -76,6 +85,7 @@ class OnGpu:
         self.exact = _capture(lambda: rank_lists(self.u, twins, ranks).ranks)
         self.lazy = _capture(lambda: rank_lists(self.u, twins, ranks, memory=self.memory).ranks)
         self.memory.renew(self.u[twins.representative])
+        self.last: Tensor | None = None
 
     def __call__(self, u: Tensor, both: Both) -> None:
         """Search and compare, as an evaluation and the step after it do."""
@@ -86,6 +96,7 @@ class OnGpu:
             both.exact += _seconds(self.exact[0].replay)
             both.lazy += _seconds(self.lazy[0].replay)
             both.wrong += int((self.exact[1] != self.lazy[1]).sum())
+        self.last = both.compare(self.exact[1], self.last)
         after = self.memory.saving
         asked, searched = after.asked - before.asked, after.searched - before.searched
         both.shares.append(1 - searched / asked if asked else 0.0)
@@ -137,7 +148,6 @@ def compare(graph: Graph, preset: str, epochs: int, device: str) -> list[Both]:
                 make = OnGpu if u.is_cuda else OnCpu
                 search = make(u, operators.twins, module.num_ranks)
             search(u, both)
-        both.share = sum(both.shares) / max(len(both.shares), 1)
         halves.append(both)
     return halves
 
@@ -151,8 +161,8 @@ def main() -> int:
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     sets = options.datasets or (GPU_SETS if options.device == "cuda" else CPU_SETS)
-    print(f"{'':20s}{'first half':>34s}{'second half':>34s}   differing entries")
-    print(f"{'set':20s}" + 2 * "  exact ms   lazy ms  ratio unseen ")
+    print(f"{'':20s}{'first half':>41s}{'second half':>42s}   differing entries")
+    print(f"{'set':20s}" + 2 * "  exact ms   lazy ms  ratio unseen changed")
     wrong, total = 0, [0.0, 0.0]
     for name in sets.split(","):
         graph = Graph.load(name, data=options.data)
@@ -160,7 +170,8 @@ def main() -> int:
         line, per = f"{name:20s}", 1000 / (options.epochs // 2)
         for both in halves:
             line += f"{per * both.exact:10.3f}{per * both.lazy:10.3f}"
-            line += f"{both.lazy / both.exact:7.2f}{100 * both.share:6.0f}% "
+            unseen, new = (100 * mean(part) for part in (both.shares, both.changes or [0.0]))
+            line += f"{both.lazy / both.exact:7.2f}{unseen:6.0f}%{new:7.0f}%"
         differing = sum(both.wrong for both in halves)
         print(f"{line} {differing:8d}", flush=True)
         wrong += differing

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from djgnn.jumps.gpu_ranks import classes_of, merge_coincident
+from djgnn.jumps.coincident import classes_of, merge_coincident
 from djgnn.jumps.kd_order import kd_order, tile_boxes
 from djgnn.jumps.tiles import SearchMemory, TiledPoints
 from djgnn.jumps.twins import TwinClasses, single_classes

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from djgnn.jumps.coincident import first_class, merge_coincident
 from djgnn.jumps.engines import Engine, choose_engine
 from djgnn.jumps.kd_order import kd_order, tile_boxes
 from djgnn.jumps.ranks import (
@@ -74,6 +75,7 @@ class LazyRanks:
     fewest: int = FEWEST
     saving: Saving = field(default_factory=Saving)
     _reference: _Reference | None = field(default=None, repr=False)
+    _group: Tensor | None = field(default=None, repr=False)
     _rest: int = 0
     _pause: int = 1
     _age: int = 0
@@ -84,10 +86,14 @@ class LazyRanks:
         begun = time.perf_counter()
         points = u.detach()[twins.representative].double()
         check_finite(points)
-        ranks = self._ranks(points, twins, num_ranks)
-        self.saving.asked += points.shape[0]
+        merged, group = merge_coincident(points, twins)
+        if not _same(group, self._group):  # candidates are numbers of merged classes
+            self._reference, self._group = None, group
+        inner = points if group is None else points[first_class(merged, twins)]
+        ranks = self._ranks(inner, merged, num_ranks)
+        self.saving.asked += inner.shape[0]
         self.saving.seconds += time.perf_counter() - begun
-        return JumpHierarchy(ranks, twins)
+        return JumpHierarchy(ranks if group is None else ranks[group], twins)
 
     def _ranks(self, points: Tensor, twins: TwinClasses, num_ranks: int) -> Tensor:
         m, held = points.shape[0], self._reference
@@ -117,6 +123,10 @@ class LazyRanks:
 
     def _search(self, points: Tensor) -> Engine:
         return choose_engine(self.engine, points)
+
+
+def _same(a: Tensor | None, b: Tensor | None) -> bool:
+    return a is b or (a is not None and b is not None and torch.equal(a, b))
 
 
 def _refer(points: Tensor, candidates: Tensor) -> _Reference:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from djgnn.jumps.coincident import first_class, merge_coincident
 from djgnn.jumps.engines import (
     Engine,
     approximate,
@@ -63,9 +63,9 @@ def rank_lists(
 ) -> JumpHierarchy:
     r"""Sort, for every node i, all nodes (i too) by :math:`(\|U_i - U_j\|, j)`; keep the first.
 
-    The search runs on one point per twin class, so no rounding can part twins. An engine proposes
-    one class more than needed; distances are recomputed in float64 and rows in which a tie could
-    change the list are settled by brute force.
+    The search runs on one point per twin class, so no rounding can part twins, and classes at the
+    same position are merged. An engine proposes one class more than needed; distances are
+    recomputed in float64 and rows in which a tie could change the list are settled by brute force.
 
     Args:
         u: Positions U.
@@ -106,7 +106,11 @@ def rank_lists(
     search = choose_engine(engine, points) if isinstance(engine, str) else engine
     if search is approximate:
         return _approximate_lists(points, twins, num_ranks)
-    return JumpHierarchy(_ranks(points, twins, num_ranks, search), twins)
+    merged, group = merge_coincident(points, twins)
+    inner = points if group is None else points[first_class(merged, twins)]
+    candidates = search(inner, min(num_ranks + 1, merged.num_classes))
+    ranks = ranks_of_rows(inner, merged, num_ranks, candidates)
+    return JumpHierarchy(ranks if group is None else ranks[group], twins)
 
 
 def _approximate_lists(points: Tensor, twins: TwinClasses, num_ranks: int) -> JumpHierarchy:
@@ -138,17 +142,11 @@ def capturing(u: Tensor) -> bool:
     return u.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
-def _ranks(points: Tensor, twins: TwinClasses, num_ranks: int, search: Engine) -> Tensor:
-    candidates = search(points, min(num_ranks + 1, twins.num_classes))
-    return ranks_of_rows(points, twins, num_ranks, candidates, search)
-
-
 def ranks_of_rows(
     points: Tensor,
     twins: TwinClasses,
     num_ranks: int,
     candidates: Tensor,
-    search: Engine | None = None,
     rows: Tensor | None = None,
 ) -> Tensor:
     """Rank lists from candidate classes that hold all but farther ones.
@@ -158,26 +156,16 @@ def ranks_of_rows(
         twins: The classes.
         num_ranks: R.
         candidates: At least one class more than the ranks, in any order.
-        search: Searches merged classes, where masses of them coincide.
         rows: Classes whose lists are wanted; all by default.
 
     Shapes:
         points ``[m, p]``, candidates ``[rows, q]``, result ``[rows, R]``.
     """
-    m = twins.num_classes
     distances = candidate_distances(points, candidates, rows)
     ranks, places = list_candidates(distances, candidates, twins, num_ranks)
-    if places.numel() == 0:
-        return ranks
-    if search is not None and places.numel() * m > 16 * ROW_ELEMENTS:
-        merged = _merge_coincident(points, twins)
-        if merged.num_classes < m // 2:
-            # Saturated U: few distinct positions, each shared by many classes.
-            inner = _ranks(_first_points(points, twins, merged), merged, num_ranks, search)
-            ranks = inner[merged.class_of[twins.representative]]
-            return ranks if rows is None else ranks[rows]
-    wanted = places if rows is None else rows[places]
-    ranks[places] = settle_rows(points, twins, wanted, num_ranks)
+    if places.numel():
+        wanted = places if rows is None else rows[places]
+        ranks[places] = settle_rows(points, twins, wanted, num_ranks)
     return ranks
 
 
@@ -225,9 +213,8 @@ def ranks_of_some(
         points ``[m, p]``, rows ``[r]``, result ``[r, R]``.
     """
     q = min(num_ranks + 1, twins.num_classes)
-    if search is kdtree:
-        return ranks_of_rows(points, twins, num_ranks, kdtree(points, q, rows), search, rows)
-    return _ranks(points, twins, num_ranks, search)[rows]
+    candidates = kdtree(points, q, rows) if search is kdtree else search(points, q)[rows]
+    return ranks_of_rows(points, twins, num_ranks, candidates, rows)
 
 
 def flatten(candidates: Tensor, ends: Tensor, twins: TwinClasses, num_ranks: int) -> Tensor:
@@ -259,17 +246,6 @@ def first_nodes(distances: Tensor, num_ranks: int) -> Tensor:
     count = torch.bincount(row, minlength=distances.shape[0])
     place = torch.arange(num_ranks, device=row.device)
     return node[order[(count.cumsum(0) - count)[:, None] + place]]
-
-
-def _merge_coincident(points: Tensor, twins: TwinClasses) -> TwinClasses:
-    """Classes of nodes at exactly the same position, twins or not."""
-    _, inverse = np.unique(points.cpu().numpy(), axis=0, return_inverse=True)
-    labels = inverse.reshape(-1)[twins.class_of.cpu().numpy()]
-    return TwinClasses.from_labels(labels).to(points.device)
-
-
-def _first_points(points: Tensor, twins: TwinClasses, merged: TwinClasses) -> Tensor:
-    return points[twins.class_of[merged.representative]]
 
 
 @torch.no_grad()
