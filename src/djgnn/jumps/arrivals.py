@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from djgnn.jumps.engines import KDTREE_MAX_DIMENSION, THREADED_QUERIES, pairwise_distances
+from djgnn.jumps.engines import KDTREE_MAX_DIMENSION, pairwise_distances, query_threads
 from djgnn.jumps.ranks import ROW_ELEMENTS, first_nodes, list_candidates
 from djgnn.jumps.twins import TwinClasses
 
@@ -76,8 +76,7 @@ def _nearest(queries: Tensor, points: Tensor, q: int) -> Tensor:
         from scipy.spatial import cKDTree
 
         tree = cKDTree(points.numpy(), balanced_tree=False, compact_nodes=False)
-        threads = torch.get_num_threads() if len(queries) >= THREADED_QUERIES else 1
-        _, index = tree.query(queries.numpy(), k=q, workers=threads)
+        _, index = tree.query(queries.numpy(), k=q, workers=query_threads(len(queries)))
         return torch.from_numpy(index.reshape(len(queries), q))
     index = torch.empty(len(queries), q, dtype=torch.int64, device=points.device)
     step = max(1, ROW_ELEMENTS // len(points))

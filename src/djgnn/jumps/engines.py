@@ -20,8 +20,9 @@ Engine = Callable[[Tensor, int], Tensor]
 
 KDTREE_MAX_DIMENSION = 8
 FAISS_FROM = 500
-# Below this many queries starting threads costs more than it saves.
-THREADED_QUERIES = 2000
+# With fewer queries times threads, threads cost more than they save: those of torch wait for their
+# next work by spinning, and are still in the way.
+THREADED_WORK = 30_000
 # Distances held at a time: 32 MiB on a CPU; a GPU wants more work per launch, 512 MiB.
 BLOCK_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 26}
 
@@ -50,14 +51,19 @@ def kdtree(points: Tensor, q: int, rows: Tensor | None = None) -> Tensor:
     tree = cKDTree(values, balanced_tree=False, compact_nodes=False)
     # Asked leaf by leaf the tree stays in the cache: three times faster at 169,343 points.
     order = tree.indices if rows is None else rows.cpu().numpy()
-    threads = torch.get_num_threads() if len(order) >= THREADED_QUERIES else 1
-    _, found = tree.query(values[order], k=q, workers=threads)
+    _, found = tree.query(values[order], k=q, workers=query_threads(len(order)))
     found = found.reshape(len(order), q)
     if rows is None:
         index = np.empty_like(found)
         index[order] = found
         found = index
     return torch.from_numpy(found).to(points.device)
+
+
+def query_threads(queries: int) -> int:
+    """How many threads to ask a KD-tree with."""
+    threads = torch.get_num_threads()
+    return threads if queries * threads >= THREADED_WORK else 1
 
 
 def blockwise(points: Tensor, q: int, block_elements: int | None = None) -> Tensor:
