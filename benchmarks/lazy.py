@@ -26,10 +26,11 @@ from torch import Tensor
 
 from djgnn.graph import Graph
 from djgnn.jumps import LazyRanks, SearchMemory, TwinClasses, rank_lists
+from djgnn.jumps.again import RENEW_EVERY
 from djgnn.training.config import resolve
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets, step
-from djgnn.training.passes import RENEW_EVERY, two_phase
+from djgnn.training.passes import two_phase
 
 CPU_SETS = (
     "texas,wisconsin,cornell,chameleon,cora,citeseer,squirrel,chameleon_filtered,"
@@ -100,7 +101,7 @@ class OnGpu:
         after = self.memory.saving
         asked, searched = after.asked - before.asked, after.searched - before.searched
         both.shares.append(1 - searched / asked if asked else 0.0)
-        if self.calls % RENEW_EVERY == 0:
+        if self.calls % (RENEW_EVERY // 2) == 0:
             points = self.u[self.twins.representative]
             both.lazy += _seconds(lambda: self.memory.renew(points))
 

@@ -69,10 +69,11 @@ def test_classes_on_the_device_are_those_of_numpy() -> None:
 
 def test_classes_at_one_position_are_merged_with_zero_of_either_sign() -> None:
     points = torch.tensor([[0.0, 1.0], [-0.0, 1.0], [2.0, 1.0], [0.0, 1.0]])
-    merged, group = merge_coincident(points, single_classes(4))
+    distinct, merged, group = merge_coincident(points, single_classes(4))
+    assert distinct.tolist() == [[0.0, 1.0], [2.0, 1.0]]
     assert merged.class_of.tolist() == [0, 0, 1, 0]
     assert group is not None
     assert group.tolist() == [0, 0, 1, 0]
-    apart, group = merge_coincident(points[1:3], single_classes(2))
+    _, apart, group = merge_coincident(points[1:3], single_classes(2))
     assert group is None
     assert apart.num_classes == 2

@@ -22,7 +22,7 @@ FROM = 8000
 TILE, SMALL_TILE, SMALL = 32, 16, 16384
 # Boxes looked at together; programs that share a tile take turns with them.
 CHUNK = 16
-# Searches after which the points are sorted anew, where values may be looked at.
+# Searches after which the points are sorted anew.
 RENEW_EVERY = 24
 
 
@@ -82,17 +82,14 @@ class FormerLists:
     _cuts: tuple[tuple[Tensor, Tensor], ...] = ()
 
     @classmethod
-    def start(
-        cls, points: Tensor, q: int, names: Tensor, best: Tensor, tile: int | None = None
-    ) -> FormerLists:
+    def start(cls, points: Tensor, q: int, names: Tensor, best: Tensor) -> FormerLists:
         """Make room, after a first search that found these lists."""
         m, p = points.shape
-        tile = tile or (SMALL_TILE if m < SMALL else TILE)
+        tile = SMALL_TILE if m < SMALL else TILE
         tiles = -(-m // tile)
         padded = -(-tiles // CHUNK) * CHUNK
-        held = names.new_full(
-            (m, shares(tiles, tiles // CHUNK, q, 2 * FEW_PROGRAMS) * q), 2**31 - 1
-        )
+        several = shares(tiles, tiles // CHUNK, q, 2 * FEW_PROGRAMS)
+        held = names.new_full((m, several * q), 2**31 - 1)
         held[:, :q] = names.gather(1, best.topk(q, dim=1, largest=False).indices)
         real = points.new_empty(0, dtype=torch.float64)
         made = cls(

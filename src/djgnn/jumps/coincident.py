@@ -8,16 +8,21 @@ from torch import Tensor
 from djgnn.jumps.twins import TwinClasses
 
 
-def merge_coincident(points: Tensor, twins: TwinClasses) -> tuple[TwinClasses, Tensor | None]:
-    """Classes of nodes at exactly the same position, and the new class of each old one.
+def merge_coincident(
+    points: Tensor, twins: TwinClasses
+) -> tuple[Tensor, TwinClasses, Tensor | None]:
+    """Distinct positions, the classes of nodes there, and the new class of each old one.
 
     ``None`` stands for the identity: no two classes are at the same position.
+
+    Shapes:
+        points ``[m, p]``, results ``[d, p]``, d classes, and ``[m]``.
     """
     code = _hash(points)
     ordered, order = torch.sort(code)
     same = ordered[1:] == ordered[:-1]
     if not bool(same.any()):
-        return twins, None
+        return points, twins, None
     equal = (points[order[1:]] == points[order[:-1]]).all(dim=1)
     if bool((same & ~equal).any()):  # a collision of hashes
         group = torch.unique(points, dim=0, return_inverse=True)[1]
@@ -26,12 +31,8 @@ def merge_coincident(points: Tensor, twins: TwinClasses) -> tuple[TwinClasses, T
         group[order[:1]] = 0
         group[order[1:]] = (~same).cumsum(0)
     merged = classes_of(group[twins.class_of])
-    return merged, merged.class_of[twins.representative]
-
-
-def first_class(merged: TwinClasses, twins: TwinClasses) -> Tensor:
-    """The first of the classes that were merged, for every merged one."""
-    return twins.class_of[merged.representative]
+    first = twins.class_of[merged.representative]
+    return points[first], merged, merged.class_of[twins.representative]
 
 
 def classes_of(labels: Tensor) -> TwinClasses:

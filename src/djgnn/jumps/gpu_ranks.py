@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from djgnn.jumps.again import nearest_once_more
-from djgnn.jumps.coincident import first_class, merge_coincident
+from djgnn.jumps.coincident import merge_coincident
 from djgnn.jumps.engines import pairwise_distances
 from djgnn.jumps.ranks import ROUNDING, ROW_ELEMENTS, flatten
 from djgnn.jumps.tiles import SearchMemory
@@ -39,8 +39,7 @@ def gpu_rank_lists(
     """
     if few(points.shape[0], num_ranks):
         return _rank_few(points, twins, num_ranks, memory)
-    merged, group = merge_coincident(points, twins)
-    inner = points if group is None else points[first_class(merged, twins)]
+    inner, merged, group = merge_coincident(points, twins)
     width = min(num_ranks, merged.num_classes)
     candidates = triton_search(inner, width, memory)
     ranks = _expand(inner, merged, candidates, num_ranks)

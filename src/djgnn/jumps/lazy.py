@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from djgnn.jumps.coincident import first_class, merge_coincident
+from djgnn.jumps.coincident import merge_coincident
 from djgnn.jumps.engines import Engine, choose_engine
 from djgnn.jumps.kd_order import kd_order, tile_boxes
 from djgnn.jumps.ranks import (
@@ -86,10 +86,9 @@ class LazyRanks:
         begun = time.perf_counter()
         points = u.detach()[twins.representative].double()
         check_finite(points)
-        merged, group = merge_coincident(points, twins)
+        inner, merged, group = merge_coincident(points, twins)
         if not _same(group, self._group):  # candidates are numbers of merged classes
             self._reference, self._group = None, group
-        inner = points if group is None else points[first_class(merged, twins)]
         ranks = self._ranks(inner, merged, num_ranks)
         self.saving.asked += inner.shape[0]
         self.saving.seconds += time.perf_counter() - begun

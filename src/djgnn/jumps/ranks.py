@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from djgnn.jumps.coincident import first_class, merge_coincident
+from djgnn.jumps.coincident import merge_coincident
 from djgnn.jumps.engines import (
     Engine,
     approximate,
@@ -106,8 +106,7 @@ def rank_lists(
     search = choose_engine(engine, points) if isinstance(engine, str) else engine
     if search is approximate:
         return _approximate_lists(points, twins, num_ranks)
-    merged, group = merge_coincident(points, twins)
-    inner = points if group is None else points[first_class(merged, twins)]
+    inner, merged, group = merge_coincident(points, twins)
     candidates = search(inner, min(num_ranks + 1, merged.num_classes))
     ranks = ranks_of_rows(inner, merged, num_ranks, candidates)
     return JumpHierarchy(ranks if group is None else ranks[group], twins)

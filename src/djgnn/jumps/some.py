@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from djgnn.jumps.coincident import first_class, merge_coincident
+from djgnn.jumps.coincident import merge_coincident
 from djgnn.jumps.engines import (
     Engine,
     blockwise,
@@ -52,13 +52,12 @@ def class_ranks(
     if num_ranks == 0 or search not in (kdtree, blockwise):
         return rank_lists(u, twins, num_ranks, engine).ranks[classes]
     points = points.double()
-    merged, group = merge_coincident(points, twins)
+    inner, merged, group = merge_coincident(points, twins)
     back = None
     if group is not None:
-        points = points[first_class(merged, twins)]
         classes, back = torch.unique(group[classes], return_inverse=True)
-    candidates = _nearest(points, classes, min(num_ranks + 1, merged.num_classes), search)
-    ranks = ranks_of_rows(points, merged, num_ranks, candidates, classes)
+    candidates = _nearest(inner, classes, min(num_ranks + 1, merged.num_classes), search)
+    ranks = ranks_of_rows(inner, merged, num_ranks, candidates, classes)
     return ranks if back is None else ranks[back]
 
 

@@ -180,7 +180,7 @@ def products(
     return names, best.amax(dim=1).double() + norm - _product_error(points)
 
 
-def nearest_of_few(points: Tensor, q: int, splits: int | None = None) -> tuple[Tensor, Tensor]:
+def nearest_of_few(points: Tensor, q: int) -> tuple[Tensor, Tensor]:
     """The q least (squared distance, index) of every point in float64, and more, in no order.
 
     One launch and no look at the values: it can be captured in a CUDA graph. All pairs are
@@ -194,7 +194,7 @@ def nearest_of_few(points: Tensor, q: int, splits: int | None = None) -> tuple[T
 
     m, p = points.shape
     programs = -(-m // 32)
-    splits = splits or shares(programs, programs // 4, q)
+    splits = shares(programs, programs // 4, q)
     names = torch.empty(m, splits * q, dtype=torch.int64, device=points.device)
     best = torch.empty(m, splits * q, dtype=torch.float64, device=points.device)
     few_kernel[(programs, splits)](

@@ -9,15 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from djgnn.errors import InputError
+from djgnn.jumps.again import RENEW_EVERY
 from djgnn.jumps.ranks import check_finite
 from djgnn.model import DJGNN
 from djgnn.model.outputs import Encoding
 from djgnn.training.distributed import ShardedPasses, ShardOperators, whole_encoding
 from djgnn.training.graphed import Captured, can_be_captured
 from djgnn.training.minibatch import BatchPasses
-
-# Evaluations after which the points of a captured search are sorted in space anew.
-RENEW_EVERY = 12
 
 
 class Passes(Protocol):
@@ -140,7 +138,7 @@ class _CapturedPasses(_Captures, _SharedPasses):
         logits, u = self._evaluation(self._evaluate)
         check_finite(u)
         self._evaluations += 1
-        if self._evaluations % RENEW_EVERY == 0:
+        if self._evaluations % (RENEW_EVERY // 2) == 0:  # the step searched as often
             self.module.renew_search(u, self.operators.twins)
         return logits.clone()
 
