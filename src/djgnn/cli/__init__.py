@@ -11,8 +11,7 @@ def main() -> None:
 
     Of several processes the first speaks for all where all fail alike.
     """
-    # Before torch is imported: large tensors in huge pages. Without, a third of a step on 169,343
-    # nodes goes into page faults.
+    # Before torch is imported: large tensors in huge pages, which fault seldom.
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     from djgnn.cli.app import app
     from djgnn.errors import InputError, ProcessLostError
