@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -21,6 +23,11 @@ def faults() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
+def resident() -> int:
+    """Bytes of this process that are in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+
 def blocks(size: int, times: int) -> int:
     """Page faults of allocating and filling blocks of so many bytes, one after the other."""
     torch.ones(size // 4)
@@ -33,14 +40,22 @@ def blocks(size: int, times: int) -> int:
 @needs_glibc
 def test_large_blocks_do_not_fault_again_while_they_are_kept() -> None:
     size, times = 64 << 20, 8
-    pages = size // 4096
-    mapped = blocks(size, times)
     with allocator.large_blocks_kept(size):
         kept = blocks(size, times)
-    assert kept < 3 * pages  # the heap may grow once or twice
-    after = blocks(size, times)
-    if mapped > times * pages // 2:  # huge pages fault seldom
-        assert after > times * pages // 2
+    # Mapped anew it would be eight times; the heap may grow once or twice.
+    assert kept < 3 * size // mmap.PAGESIZE
+
+
+@needs_glibc
+def test_large_blocks_are_kept_and_then_given_back() -> None:
+    size, times = 64 << 20, 8
+    allocator.release_free_memory()  # or the blocks might fill holes of earlier tests
+    before = resident()
+    with allocator.large_blocks_kept(size):
+        held = [torch.ones(size // 4) for _ in range(times)]
+        del held
+        assert resident() - before > times * size // 2
+    assert resident() - before < size
 
 
 @needs_glibc
