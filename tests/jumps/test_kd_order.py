@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -57,6 +60,14 @@ def test_an_order_is_kept_until_it_is_old_or_does_not_fit() -> None:
     assert memory.order_for(points + 1, 32) is first
     assert memory.order_for(points, 32) is not first
     assert memory.order_for(points[:4500], 32).numel() == 4500
+
+
+def test_a_copy_of_a_memory_has_none_of_its_memories() -> None:
+    memory = SearchMemory(refresh_every=7)
+    memory.order_for(torch.rand(5000, 2), 32)
+    memory.former[()] = (each for each in ())  # cannot be copied either
+    for copied in (copy.deepcopy(memory), pickle.loads(pickle.dumps(memory))):
+        assert copied == SearchMemory(refresh_every=7)
 
 
 def test_classes_on_the_device_are_those_of_numpy() -> None:

@@ -88,6 +88,10 @@ class SearchMemory:
     _names: Tensor | None = field(default=None, repr=False)
     _age: int = 0
 
+    def __reduce__(self) -> tuple[type[SearchMemory], tuple[int]]:
+        """A copy starts without memories: CUDA graphs, which refer to them, cannot be copied."""
+        return SearchMemory, (self.refresh_every,)
+
     def order_for(self, points: Tensor, tile: int) -> Tensor:
         """The order to search these points in; sorted anew when it has grown old."""
         m, held = points.shape[0], self._order
