@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from djgnn.errors import InputError
@@ -34,7 +36,8 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             :class:`djgnn.training.TrainConfig` to change, such as ``{"num_jumps": 3}``.
         validation_size: Share of the labels set aside, class by class.
         class_weight: ``None``, ``"balanced"``, or the factor of each label in the loss.
-        random_state: Seed of the split, the weights and dropout.
+        random_state: Seed of the split, the weights and dropout; ``None``, or a `RandomState` of
+            NumPy, draws one.
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
 
     Attributes:
@@ -66,7 +69,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         options: Mapping[str, Any] | None = None,
         validation_size: float = 0.25,
         class_weight: str | Mapping[Any, float] | None = None,
-        random_state: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
         device: str = "auto",
     ) -> None:
         self.preset = preset
@@ -86,7 +89,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 only those of the training and validation nodes of its first.
 
         Raises:
-            InputError: If there are no two classes to learn, or an option is not allowed.
+            InputError: If there are no two classes to learn, or an argument is not allowed.
         """
         from djgnn.training.config import resolve
         from djgnn.training.folder import run_card
@@ -94,7 +97,8 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from djgnn.training.run import train
         from djgnn.training.stored import StoredModel
 
-        labelled, classes = self._labelled(graph, y)
+        seed = _seed(self.random_state)
+        labelled, classes = self._labelled(graph, y, seed)
         try:
             config = resolve(self.preset, **dict(self.options or {}))
             if self.class_weight is not None:
@@ -102,9 +106,9 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         except (TypeError, ValueError) as error:
             raise InputError(f"options: {error}") from error
         module, inputs = build_djgnn(config, labelled, choose_device(self.device))
-        fitted, result = train(module, inputs, labelled, 0, config.training, self.random_state)
+        fitted, result = train(module, inputs, labelled, 0, config.training, seed)
         model: Any = fitted.module
-        card = run_card(labelled, fitted, result, self.random_state)
+        card = run_card(labelled, fitted, result, seed)
         card["labels"] = {"dtype": classes.dtype.str, "values": classes.tolist()}
         card["structure_sha256"] = structure_hash(graph)
         self.history_ = fitted.history
@@ -138,7 +142,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         stored = self.stored_
         if structure_hash(graph) == stored.card.get("structure_sha256", ""):
-            return self.probabilities_
+            return self.probabilities_.copy()
         check_related(graph, stored.graph)
         found: NDArray[np.float32] = stored.predict(graph)
         return found
@@ -164,12 +168,32 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return found
 
     def score(self, graph: Graph, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Share of the known labels in y that are predicted; unknown ones are left out."""
-        truth = np.asarray(y, dtype=object)
+        """Share of the known labels in y that are predicted; unknown ones are left out.
+
+        Raises:
+            NotFittedError: Before `fit`.
+            InputError: If y has not one label per node, or knows none.
+        """
+        shares, truth = self.predict_proba(graph), _one_per_node(y, graph)
         known = ~_unknown(truth)
-        hits = self.predict(graph)[known].astype(str) == truth[known].astype(str)
+        if not known.any():
+            raise InputError("y: no label is known; give some to compare with")
+        hits = shares.argmax(axis=1)[known] == self._codes(truth[known])
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(np.average(hits, weights=weight))
+
+    def _codes(self, labels: NDArray[Any]) -> NDArray[np.int64]:
+        """The class of each label, -1 for one that was not learned; 1, 1.0 and "1" are the same."""
+        known = {label: code for code, label in enumerate(self.classes_.tolist())}
+        words = {str(label): code for label, code in known.items()}
+
+        def code(label: Any) -> int:
+            if isinstance(label, str) or label not in known:
+                whole = isinstance(label, float) and label.is_integer()
+                return words.get(str(int(label) if whole else label), -1)
+            return known[label]
+
+        return np.array([code(label) for label in labels], dtype=np.int64)
 
     def save(self, folder: str | Path, overwrite: bool = False) -> None:
         """Write the trained model into a folder: graph, options, weights, card; no pickle.
@@ -221,11 +245,13 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         values: dict[str, Any] = self.get_params(deep=False)
         values.pop("device")
         values["options"] = None if self.options is None else dict(self.options)
+        if self.random_state is not None:
+            values["random_state"] = self.stored_.card["seed"]
         if isinstance(self.class_weight, Mapping):
             values["class_weight"] = [[_plain(k), v] for k, v in self.class_weight.items()]
         return values
 
-    def _labelled(self, graph: Graph, y: ArrayLike | None) -> tuple[Graph, NDArray[Any]]:
+    def _labelled(self, graph: Graph, y: ArrayLike | None, seed: int) -> tuple[Graph, NDArray[Any]]:
         """The graph with codes for labels and one split, and what the codes stand for."""
         if y is None:
             names = np.array(graph.classes())
@@ -233,12 +259,8 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 parts = graph.split(0)
                 nowhere = np.zeros(graph.num_nodes, dtype=np.bool_)
                 return graph.with_masks(parts.train, parts.val, nowhere), names
-            return self._split(graph), names
-        values = np.asarray(y, dtype=object)
-        if values.shape != (graph.num_nodes,):
-            raise InputError(
-                f"y: must have one label per node, [{graph.num_nodes}] (got {list(values.shape)})"
-            )
+            return self._split(graph, seed), names
+        values = _one_per_node(y, graph)
         unknown = _unknown(values)
         given = np.array(values[~unknown].tolist())
         classes, codes = np.unique(given, return_inverse=True)
@@ -252,17 +274,15 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             val_mask=None,
             test_mask=None,
         )
-        return self._split(bare), classes
+        return self._split(bare, seed), classes
 
-    def _split(self, graph: Graph) -> Graph:
+    def _split(self, graph: Graph, seed: int) -> Graph:
         if not 0 < self.validation_size < 1:
             raise InputError(
                 f"validation_size: must be between 0 and 1 (got {self.validation_size!r})"
             )
         share = 1 - self.validation_size
-        return random_splits(
-            graph, train=share, val=self.validation_size, random_state=self.random_state
-        )
+        return random_splits(graph, train=share, val=self.validation_size, random_state=seed)
 
 
 def structure_hash(graph: Graph) -> str:
@@ -295,8 +315,36 @@ def _factors(given: str | Mapping[Any, float], classes: NDArray[Any]) -> Any:
     return tuple(float(given.get(label, 1.0)) for label in classes.tolist())
 
 
+def _one_per_node(y: ArrayLike, graph: Graph) -> NDArray[Any]:
+    values = np.asarray(y, dtype=object)
+    if values.shape != (graph.num_nodes,):
+        raise InputError(
+            f"y: must have one label per node, [{graph.num_nodes}] (got {list(values.shape)})"
+        )
+    return values
+
+
 def _unknown(values: NDArray[Any]) -> NDArray[np.bool_]:
-    return np.array(
-        [v is None or v == "" or v == -1 or (isinstance(v, float) and v != v) for v in values],
-        dtype=np.bool_,
-    )
+    return np.array([_is_unknown(v) for v in values], dtype=np.bool_)
+
+
+def _is_unknown(value: Any) -> bool:
+    try:
+        return bool(value is None or value == "" or value == -1 or value != value)
+    except TypeError:  # pandas.NA says neither yes nor no
+        return True
+
+
+def _seed(given: Any) -> int:
+    """A seed from what scikit-learn takes for a `random_state`."""
+    if given is None or isinstance(given, np.random.RandomState):
+        return int(check_random_state(given).randint(2**31))
+    try:
+        seed = operator.index(given)
+    except TypeError as error:
+        raise InputError(
+            f"random_state: must be a whole number, None or a RandomState (got {given!r})"
+        ) from error
+    if not 0 <= seed < 2**63:
+        raise InputError(f"random_state: must be at least 0 and below 2**63 (got {seed})")
+    return seed

@@ -67,7 +67,7 @@ def test_yaml_round_trip(tmp_path: Path) -> None:
         ("model: {num_jumps: many}", "num_jumps must be"),
         ("a: !!python/object/apply:os.system ['true']", "is not plain YAML"),
         ("a: [", "is not plain YAML"),
-        ("training: {lr: -1}", r"lr must be positive \(got -1\)"),
+        ("training: {lr: -1}", r"lr must be a positive number \(got -1\)"),
         ("model: {structure: 'no'}", r"structure must be true or false \(got 'no'\)"),
         ("training: {structure_gate: 1}", r"structure_gate must be true or false \(got 1\)"),
         ("training: {class_weight: heavy}", "class_weight must be balanced"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -16,6 +17,9 @@ def main() -> None:
     from djgnn.cli.app import app
     from djgnn.errors import InputError, ProcessLostError
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and "utf" not in stream.encoding.lower():
+            stream.reconfigure(encoding="utf-8")  # names may be of any script
     rank = os.environ.get("RANK", "0")
     first = rank == "0"
     try:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from djgnn import __version__
-from djgnn.cli.bench_commands import register
+from djgnn.cli.bench_commands import LARGEST_SEED, register
 from djgnn.cli.source import Source, with_source
 
 app = typer.Typer(
@@ -25,7 +25,9 @@ app.add_typer(bench, name="bench")
 
 Data = Annotated[Path | None, typer.Option(help="Folder with <name>.npz files, looked in first.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Seed = Annotated[int, typer.Option(help="Seed of splits, weights and dropout.")]
+Seed = Annotated[
+    int, typer.Option(help="Seed of splits, weights and dropout.", min=0, max=LARGEST_SEED)
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but results and errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Preset = Annotated[str, typer.Option(help="default, author (published code) or paper (its text).")]
@@ -97,7 +99,7 @@ def fit(
     as_json: AsJson = False,
 ) -> None:
     """Train on a graph of your own or on a benchmark set; write model, predictions and card."""
-    from djgnn.cli.fit import check_out, goes_on, run_fit, trainable
+    from djgnn.cli.fit import check_out, finished, goes_on, run_fit, trainable
     from djgnn.cli.options import configuration
     from djgnn.cli.signals import STOPPED
     from djgnn.cli.source import load
@@ -105,13 +107,14 @@ def fit(
 
     with join(device) as group:
         resume = group.shared(lambda: resume or goes_on(out, group, overwrite))
-        card = group.shared(lambda: check_out(out, overwrite, resume))
+        group.shared(lambda: check_out(out, overwrite, resume))
+        own = [] if batch_size is None else [f"batch_size={batch_size}"]
+        recipe = configuration(preset, source.dataset, config, [*(change or []), *own])
+        graph = group.in_turn(lambda: trainable(load(source), source, seed))
+        card = group.shared(lambda: finished(out, graph, recipe, split, seed) if resume else None)
         if card is not None and group.first and not (quiet or as_json):
             print(f"{out}: complete already, nothing to resume")
         if card is None:
-            own = [] if batch_size is None else [f"batch_size={batch_size}"]
-            recipe = configuration(preset, source.dataset, config, [*(change or []), *own])
-            graph = group.in_turn(lambda: trainable(load(source), source, seed))
             card = run_fit(
                 graph,
                 recipe,

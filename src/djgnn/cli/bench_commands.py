@@ -18,7 +18,8 @@ Protocol = Annotated[
     str, typer.Option(help="validation; oracle adds a table of the largest test scores.")
 ]
 Preset = Annotated[str, typer.Option(help="The DJ-GNN's preset: default, author or paper.")]
-Seed = Annotated[int, typer.Option(help="Seed of weights and dropout.")]
+LARGEST_SEED = 2**62
+Seed = Annotated[int, typer.Option(help="Seed of weights and dropout.", min=0, max=LARGEST_SEED)]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Workers = Annotated[
     int | None,

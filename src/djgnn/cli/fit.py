@@ -22,7 +22,7 @@ from djgnn.training.checkpoint import fingerprint
 from djgnn.training.config import RunConfig
 from djgnn.training.distributed import Group, distributed_djgnn
 from djgnn.training.distributed.checkpoint import SharedCheckpoint
-from djgnn.training.folder import RESULT, check_free, new_folder, read_card, write_run
+from djgnn.training.folder import CONFIG, RESULT, check_free, new_folder, read_card, write_run
 from djgnn.training.recorder import Recorder
 from djgnn.training.run import train
 
@@ -56,26 +56,45 @@ def checkpoint_folder(out: Path) -> Path:
     return place.with_name(f".{place.name}.checkpoint")
 
 
-def check_out(out: Path, overwrite: bool, resume: bool) -> dict[str, Any] | None:
-    """Refuse a place where nothing may be written; say whether there is nothing left to do.
-
-    Returns:
-        The card of a finished run that is to be resumed.
+def check_out(out: Path, overwrite: bool, resume: bool) -> None:
+    """Refuse a place where nothing may be written, before any work is done.
 
     Raises:
         InputError: If a run or the checkpoint of one would be lost.
     """
-    if resume and (out / RESULT).exists():
-        card = read_card(out)
-        return card if not card["interrupted"] else None
-    if not resume:
-        check_free(out, overwrite)
-        if checkpoint_folder(out).exists() and not overwrite:
-            raise InputError(
-                f"{out}: a run of this name was stopped; continue it with --resume, or start anew "
-                f"with --overwrite (got {checkpoint_folder(out)})"
-            )
-    return None
+    if resume:
+        return
+    check_free(out, overwrite)
+    if checkpoint_folder(out).exists() and not overwrite:
+        raise InputError(
+            f"{out}: a run of this name was stopped; continue it with --resume, or start anew "
+            f"with --overwrite (got {checkpoint_folder(out)})"
+        )
+
+
+def finished(
+    out: Path, graph: Graph, config: RunConfig, split: int, seed: int
+) -> dict[str, Any] | None:
+    """The card of this very run if it is complete, and there is nothing to resume.
+
+    Raises:
+        InputError: If a run of other data, options or seed is there.
+    """
+    if not (out / RESULT).exists():
+        return None
+    card = read_card(out)
+    if card["interrupted"]:
+        return None
+    found = (card["data"]["sha256"], card["metric"], card["result"]["split"], card["seed"])
+    written = RunConfig.read_yaml(out / CONFIG)
+    if config.training.structure_gate:  # the file says what the gate decided
+        written = written.replace(structure=config.model.structure)
+    if found != (graph.content_hash, graph.metric, split, seed) or written != config:
+        raise InputError(
+            f"{out}: holds a finished run of other data, options or seed; name another folder, or "
+            "replace it with --overwrite instead of --resume"
+        )
+    return card
 
 
 def goes_on(out: Path, group: Group, overwrite: bool = False) -> bool:
@@ -155,7 +174,8 @@ def _train_and_write(plan: _Plan, quiet: bool) -> dict[str, Any]:
     module, inputs = distributed_djgnn(config, graph, group, where)
     place = checkpoint_folder(plan.out)
     group.shared(lambda: _begin(place, group, plan.resume))
-    key = fingerprint(config.to_dict(), graph.content_hash, plan.split, plan.seed, where.type)
+    task = (graph.content_hash, graph.metric, graph.num_classes)
+    key = fingerprint(config.to_dict(), task, plan.split, plan.seed, where.type)
     with epochs(quiet) as display, stoppable(silent=not group.first) as asked:
         recorder = Recorder(graph.num_nodes) if plan.record else None
         fitted, result = train(

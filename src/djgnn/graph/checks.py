@@ -188,7 +188,9 @@ def check_masks(
     return {key: _frozen(mask, np.bool_) for key, mask in checked.items()}
 
 
-def check_trainable(y: NDArray[np.int64] | None, train: Any, val: Any, num_classes: int) -> None:
+def check_trainable(
+    y: NDArray[np.int64] | None, train: Any, val: Any, num_classes: int, metric: str = "accuracy"
+) -> None:
     """What training needs beyond a valid graph: training and validation nodes, two classes.
 
     Raises:
@@ -211,6 +213,10 @@ def check_trainable(y: NDArray[np.int64] | None, train: Any, val: Any, num_class
         raise InputError(
             "val_mask: no validation node in this split; the best epoch is chosen on validation "
             "nodes. Give some, or let `random_splits` set a part of the labels aside"
+        )
+    if metric == "roc_auc" and np.unique(y[val]).size < 2:
+        raise InputError(
+            "val_mask: the validation nodes are all of one class, which has no ROC-AUC; give both"
         )
 
 

@@ -63,6 +63,10 @@ class SparseOperator:
         coo = sp.coo_array(parts, shape=tuple(matrix.shape))
         return cls.from_scipy(coo, matrix.dtype, matrix.device)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> SparseOperator:
+        """Itself: it never changes, and torch cannot copy CSR tensors."""
+        return self
+
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""

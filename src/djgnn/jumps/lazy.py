@@ -12,9 +12,11 @@ from djgnn.jumps.coincident import merge_coincident
 from djgnn.jumps.engines import Engine, choose_engine
 from djgnn.jumps.kd_order import kd_order, tile_boxes
 from djgnn.jumps.ranks import (
+    ROW_ELEMENTS,
     JumpHierarchy,
     candidate_distances,
     check_finite,
+    check_num_ranks,
     ranks_of_rows,
     ranks_of_some,
 )
@@ -32,7 +34,12 @@ ROUNDING = 1e-12
 
 @dataclass(eq=False)
 class _Reference:
-    """A full search: positions, candidates, the distance of the first point that is none."""
+    """A full search: positions, candidates, the distance of the first point that is none.
+
+    Shapes:
+        points ``[m, p]``, candidates ``[m, several]``, beyond, order ``[m]``, near ``[2, pairs]``
+        (a cell, one near it), reach ``[cells]``.
+    """
 
     points: Tensor
     candidates: Tensor
@@ -40,6 +47,10 @@ class _Reference:
     order: Tensor
     near: Tensor
     reach: Tensor
+
+    def fits(self, points: Tensor, num_ranks: int) -> bool:
+        """Whether it says something of these positions and so many ranks."""
+        return self.points.shape == points.shape and num_ranks < self.candidates.shape[1]
 
 
 @dataclass(eq=False)
@@ -83,6 +94,7 @@ class LazyRanks:
     @torch.no_grad()
     def __call__(self, u: Tensor, twins: TwinClasses, num_ranks: int) -> JumpHierarchy:
         """Rank lists of these positions, the same as :func:`djgnn.jumps.rank_lists` gives."""
+        check_num_ranks(num_ranks, twins)
         begun = time.perf_counter()
         points = u.detach()[twins.representative].double()
         check_finite(points)
@@ -96,7 +108,8 @@ class LazyRanks:
 
     def _ranks(self, points: Tensor, twins: TwinClasses, num_ranks: int) -> Tensor:
         m, held = points.shape[0], self._reference
-        if held is not None and held.points.shape == points.shape:
+        wide = num_ranks + SKIN + 1
+        if held is not None and held.fits(points, num_ranks):
             candidates, sure = _still_sure(held, points, num_ranks)
             stale = (~sure).nonzero().squeeze(1)
             self._age += 1
@@ -111,7 +124,6 @@ class LazyRanks:
             self._pause = 1 if self._age > 3 else min(2 * self._pause, 16)
             self._rest = self._pause if self._age <= 2 else 0
         self.saving.searched += m
-        wide = num_ranks + SKIN + 1
         if self._rest > 0 or wide > m or m < self.fewest:
             self._rest -= 1
             rows = torch.arange(m, device=points.device)
@@ -136,16 +148,29 @@ def _refer(points: Tensor, candidates: Tensor) -> _Reference:
     beyond = distances[:, -1]
     # Cells within twice the distance of the candidates are watched, the others are far.
     reach = 2 * _per_cell(beyond[order])
-    gap = torch.maximum(low[:, None] - high, low - high[:, None]).clamp_min_(0)
-    near = gap.square().sum(dim=2) <= reach[:, None].square()
+    near = _near_cells(low, high, reach)
     return _Reference(points, candidates[:, :-1], beyond, order, near, reach)
+
+
+def _near_cells(low: Tensor, high: Tensor, reach: Tensor) -> Tensor:
+    """Pairs of a cell and one within its reach; some rows of all pairs at a time."""
+    step = max(1, ROW_ELEMENTS // max(low.numel(), 1))
+    found = []
+    for begin in range(0, low.shape[0], step):
+        rows = slice(begin, begin + step)
+        gap = torch.maximum(low[rows, None] - high, low - high[rows, None]).clamp_min_(0)
+        pairs = (gap.square().sum(dim=2) <= reach[rows, None].square()).nonzero().t()
+        pairs[0] += begin
+        found.append(pairs)
+    return torch.cat(found, dim=1)
 
 
 def _still_sure(held: _Reference, points: Tensor, num_ranks: int) -> tuple[Tensor, Tensor]:
     """Candidates by their distances now, and which rows cannot have missed a point."""
     moved, scale = _residual(held.points, points)
     fastest = _per_cell(moved[held.order])
-    around = torch.where(held.near, fastest, 0.0).amax(dim=1)
+    mine, theirs = held.near
+    around = torch.zeros_like(fastest).scatter_reduce_(0, mine, fastest[theirs], "amax")
     cell = torch.empty_like(held.order)
     cell[held.order] = torch.arange(held.order.numel(), device=points.device) // CELL
     near_limit = scale * held.beyond - moved - around[cell]

@@ -87,11 +87,7 @@ def rank_lists(
         >>> rank_lists(u, single_classes(3), 2).index.tolist()
         [[0, 2], [1, 2], [2, 0]]
     """
-    n = twins.num_nodes
-    if not 0 <= num_ranks <= n:
-        raise ValueError(
-            f"num_ranks must be between 0 and the number of nodes, {n} (got {num_ranks})"
-        )
+    check_num_ranks(num_ranks, twins)
     points = u.detach()[twins.representative]
     if not capturing(u):
         check_finite(points)
@@ -110,6 +106,15 @@ def rank_lists(
     candidates = search(inner, min(num_ranks + 1, merged.num_classes))
     ranks = ranks_of_rows(inner, merged, num_ranks, candidates)
     return JumpHierarchy(ranks if group is None else ranks[group], twins)
+
+
+def check_num_ranks(num_ranks: int, twins: TwinClasses) -> None:
+    """Refuse more ranks than there are nodes."""
+    n = twins.num_nodes
+    if not 0 <= num_ranks <= n:
+        raise ValueError(
+            f"num_ranks must be between 0 and the number of nodes, {n} (got {num_ranks})"
+        )
 
 
 def _approximate_lists(points: Tensor, twins: TwinClasses, num_ranks: int) -> JumpHierarchy:

@@ -14,7 +14,7 @@ from djgnn.jumps.engines import (
     nearest_of_rows,
     on_tiles,
 )
-from djgnn.jumps.ranks import check_finite, rank_lists, ranks_of_rows
+from djgnn.jumps.ranks import check_finite, check_num_ranks, rank_lists, ranks_of_rows
 from djgnn.jumps.twins import TwinClasses
 
 
@@ -38,6 +38,7 @@ def class_ranks(
         u ``[n, p]``, classes ``[m]``, result ``[m, R]``.
 
     Raises:
+        ValueError: If there are fewer nodes than ranks asked for.
         FloatingPointError: If a position is not a finite number.
 
     Example:
@@ -46,6 +47,7 @@ def class_ranks(
         >>> class_ranks(u, single_classes(3), 2, torch.tensor([2])).tolist()
         [[2, 0]]
     """
+    check_num_ranks(num_ranks, twins)
     points = u.detach()[twins.representative]
     check_finite(points)
     search = None if on_tiles(engine, points, num_ranks) else choose_engine(engine, points)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+import numpy as np
 import yaml
 
 PRESETS = ("default", "author", "paper")
@@ -29,6 +30,7 @@ _LEAST = {
     "refresh_every": 1,
 }
 _SWITCHES = ("homophilic", "structure", "recompute")
+MOST_LAYERS = 64
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ class ModelConfig:
     recompute: bool = False
 
     def __post_init__(self) -> None:
+        plain_values(self)
         for key, allowed in _CHOICES.items():
             if getattr(self, key) not in allowed:
                 raise ValueError(
@@ -90,18 +93,19 @@ class ModelConfig:
                 )
         for key, least in _LEAST.items():
             value = getattr(self, key)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            if not is_count(value, least):
                 raise ValueError(
                     f"{key} must be a whole number of at least {least} (got {value!r})"
                 )
+        if self.classifier_layers > MOST_LAYERS or self.hb_layers > MOST_LAYERS:
+            raise ValueError(f"classifier_layers and hb_layers must be at most {MOST_LAYERS}")
         for key in _SWITCHES:
             if not isinstance(getattr(self, key), bool):
                 raise ValueError(f"{key} must be true or false (got {getattr(self, key)!r})")
         for key in ("dropout", "structure_dropout"):
-            if not 0 <= getattr(self, key) < 1:
-                raise ValueError(
-                    f"{key} must be at least 0 and below 1 (got {getattr(self, key)!r})"
-                )
+            value = getattr(self, key)
+            if not (is_number(value) and 0 <= value < 1):
+                raise ValueError(f"{key} must be at least 0 and below 1 (got {value!r})")
 
     def replace(self, **changes: Any) -> ModelConfig:
         """A copy with some fields changed.
@@ -119,6 +123,24 @@ class ModelConfig:
             "homophilic_adjacency": self.homophilic_adjacency,
             "twins": self.source == "adjacency",
         }
+
+
+def plain_values(config: Any) -> None:
+    """Put Python's numbers in place of NumPy's in a frozen dataclass."""
+    for f in dataclasses.fields(config):
+        value = getattr(config, f.name)
+        if isinstance(value, np.generic):
+            object.__setattr__(config, f.name, value.item())
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, and no truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_count(value: Any, least: int) -> bool:
+    """Whether a value is a whole number of at least `least`, and of a size to count with."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**31
 
 
 def check_fields(kind: Any, changes: dict[str, Any]) -> None:

@@ -97,8 +97,8 @@ class DJGNN(nn.Module):
             StructureBranch(num_nodes, h, c.dropout, c.structure_dropout) if c.structure else None
         )
         self.mixture = ConvexMixture(len(self.branch_names), h, out_channels, c.classifier_layers)
-        self._operators: tuple[Tensor, int, Tensor | None, GraphOperators] | None = None
-        self._features: tuple[Tensor, SparseOperator] | None = None
+        self._operators: tuple[tuple[Tensor | None, ...], list[int], GraphOperators] | None = None
+        self._features: tuple[Tensor, int, SparseOperator] | None = None
         self._ranked: tuple[GraphOperators, Tensor, JumpHierarchy] | None = None
         self._frozen: FilterTable | None = None
         self._memory, self._lazy, self._changes = SearchMemory(), LazyRanks(c.engine), 0
@@ -121,6 +121,10 @@ class DJGNN(nn.Module):
             nn.init.zeros_(self.log_scale)
         self._operators = self._features = self._ranked = self._frozen = None
         self._memory, self._lazy, self._changes = SearchMemory(), LazyRanks(self.config.engine), 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy or a pickle takes along: everything but the caches."""
+        return {**self.__dict__, "_operators": None, "_features": None, "_ranked": None}
 
     def forward(
         self,
@@ -311,24 +315,26 @@ class DJGNN(nn.Module):
         if isinstance(edge_index, GraphOperators):
             return edge_index
         held, weight = self._operators, self.pump.weight
+        given = (edge_index, edge_weight)
+        versions = [part._version for part in given if part is not None]
         fits = (
             held is not None
-            and (held[0] is edge_index and held[2] is edge_weight)
-            and held[1] == edge_index._version
-            and (held[3].degree.dtype, held[3].degree.device) == (weight.dtype, weight.device)
+            and all(old is new for old, new in zip(held[0], given, strict=True))
+            and held[1] == versions
+            and (held[2].degree.dtype, held[2].degree.device) == (weight.dtype, weight.device)
         )
         if held is None or not fits:
-            made = self.prepare(edge_index, edge_weight)
-            self._operators = held = (edge_index, edge_index._version, edge_weight, made)
-        return held[3]
+            self._operators = held = (given, versions, self.prepare(edge_index, edge_weight))
+        return held[2]
 
     def as_features(self, x: Tensor | SparseOperator) -> Tensor | SparseOperator:
         """Features as the branches take them: `torch.sparse` ones with their transpose."""
         if isinstance(x, SparseOperator) or x.layout == torch.strided:
             return x
-        if self._features is None or self._features[0] is not x:
-            self._features = (x, SparseOperator.from_torch(x))
-        return self._features[1]
+        held = self._features
+        if held is None or held[0] is not x or held[1] != x._version:
+            self._features = held = (x, x._version, SparseOperator.from_torch(x))
+        return held[2]
 
     def __repr__(self) -> str:
         c = self.config

@@ -111,15 +111,20 @@ def contributions(mixture: ConvexMixture, parts: Sequence[Tensor]) -> tuple[Tens
 
 @torch.no_grad()
 def explain(
-    module: DJGNN, inputs: tuple[Tensor | SparseOperator, GraphOperators], graph: Graph, node: int
+    module: DJGNN,
+    inputs: tuple[Tensor | SparseOperator, GraphOperators],
+    graph: Graph,
+    node: int,
+    split: int = 0,
 ) -> Explanation:
     """Take the logits of one node apart.
 
     Args:
         module: A trained model.
         inputs: Features and operators of the graph.
-        graph: The graph itself, for names, labels and parts of the first split.
+        graph: The graph itself, for names, labels and parts of the split.
         node: Which node.
+        split: The split that the model was trained on.
 
     Raises:
         IndexError: If there is no such node.
@@ -130,7 +135,7 @@ def explain(
     output, operators = module.run(*inputs), inputs[1]
     own = [part[node : node + 1] for part in output.embeddings]
     added, bias = contributions(module.mixture, own)
-    classes, view = graph.classes(), _View(graph)
+    classes, view = graph.classes(), _View(graph, split)
 
     def by_class(values: Tensor) -> dict[str, float]:
         return dict(zip(classes, values.tolist(), strict=True))
@@ -165,9 +170,9 @@ def _more(near: Sequence[Neighbour]) -> int:
 class _View:
     """Names, labels and parts of nodes, as words."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, split: int) -> None:
         self.graph, self.names, self.classes = graph, graph.names(), graph.classes()
-        self.split = graph.split(0) if graph.num_splits else None
+        self.split = graph.split(split) if graph.num_splits else None
 
     def label(self, node: int) -> str | None:
         code = -1 if self.graph.y is None else int(self.graph.y[node])

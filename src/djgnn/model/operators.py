@@ -133,13 +133,17 @@ def adjacency_matrix(
     """A from PyG's edge list; parallel edges are summed.
 
     Raises:
-        ValueError: If an edge names a node that does not exist.
+        ValueError: If an edge names a node that does not exist, or weights ask for a gradient.
     """
+    if edge_weight is not None and edge_weight.requires_grad:
+        raise ValueError(
+            "edge_weight must be constant, no gradient reaches it; pass edge_weight.detach()"
+        )
     if edge_index.numel() and (edge_index.min() < 0 or edge_index.max() >= num_nodes):
         raise ValueError(
             f"edge_index must hold nodes between 0 and {num_nodes - 1} "
             f"(got {int(edge_index.min())} to {int(edge_index.max())})"
         )
     source, target = edge_index.cpu().numpy()
-    weight = np.ones(source.size) if edge_weight is None else edge_weight.detach().cpu().numpy()
+    weight = np.ones(source.size) if edge_weight is None else edge_weight.cpu().numpy()
     return sp.csr_array(sp.coo_array((weight, (source, target)), shape=(num_nodes, num_nodes)))

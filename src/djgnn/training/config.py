@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -12,7 +12,14 @@ from typing import Any
 import yaml
 
 from djgnn.graph.plain_yaml import read_configuration
-from djgnn.model.config import ModelConfig, check_fields, preset
+from djgnn.model.config import (
+    ModelConfig,
+    check_fields,
+    is_count,
+    is_number,
+    plain_values,
+    preset,
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,7 @@ class TrainConfig:
     step_per_batch: bool | None = None
 
     def __post_init__(self) -> None:
+        plain_values(self)
         for key in ("structure_gate", "decoupled", "step_per_batch"):
             value = getattr(self, key)
             unset = key == "step_per_batch" and value is None
@@ -63,21 +71,35 @@ class TrainConfig:
                 raise ValueError(f"{key} must be true or false (got {value!r})")
         for key in ("epochs", "pump_epochs", "patience", "batch_size"):
             value = getattr(self, key)
-            if value is not None and (isinstance(value, bool) or value != int(value) or value < 1):
+            unset = value is None and key in ("patience", "batch_size")
+            if not unset and not is_count(value, 1):
                 raise ValueError(f"{key} must be a whole number of at least 1 (got {value!r})")
         if self.class_weight is not None and not isinstance(self.class_weight, str):
-            object.__setattr__(self, "class_weight", tuple(self.class_weight))
+            object.__setattr__(self, "class_weight", _factors(self.class_weight))
         if isinstance(self.class_weight, str) and self.class_weight != "balanced":
             raise ValueError(
                 f"class_weight must be balanced, or a list of numbers (got {self.class_weight!r})"
             )
         for key in ("lr", "pump_lr"):
-            if not 0 < getattr(self, key) < float("inf"):
-                raise ValueError(f"{key} must be positive (got {getattr(self, key)!r})")
+            value = getattr(self, key)
+            if not (is_number(value) and 0 < value < float("inf")):
+                raise ValueError(f"{key} must be a positive number (got {value!r})")
         for key in ("weight_decay", "structure_weight_decay", "pump_weight"):
             value = getattr(self, key)
-            if value is not None and not 0 <= value < float("inf"):
-                raise ValueError(f"{key} must not be negative (got {value!r})")
+            unset = value is None and key == "structure_weight_decay"
+            if not unset and not (is_number(value) and 0 <= value < float("inf")):
+                raise ValueError(f"{key} must be a number of at least 0 (got {value!r})")
+
+
+def _factors(given: Iterable[Any]) -> tuple[float, ...]:
+    """One number per class."""
+    factors = tuple(given)
+    for value in factors:
+        if not (is_number(value) and 0 <= value < float("inf")):
+            raise ValueError(
+                f"class_weight must be balanced, or a list of numbers of at least 0 (got {value!r})"
+            )
+    return factors
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def estimate(
         InputError: If the split has nothing to learn from or to select on.
     """
     parts = graph.split(split)
-    check_trainable(graph.y, parts.train, parts.val, graph.num_classes)
+    check_trainable(graph.y, parts.train, parts.val, graph.num_classes, graph.metric)
     memory = PeakMemory(torch.device(device).type)
     begun = time.perf_counter()
     module, inputs = build_djgnn(config, graph, device)

@@ -54,11 +54,15 @@ def new_folder(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
     try:
         yield staging
-        if target.exists():
+        check_free(target, overwrite)  # something may have appeared there in the meantime
+        if target.exists() or target.is_symlink():
             old = target.with_name(f".{target.name}.{secrets.token_hex(4)}.old")
             os.replace(target, old)
             os.replace(staging, target)
-            shutil.rmtree(old)
+            if old.is_symlink():
+                old.unlink()
+            else:
+                shutil.rmtree(old)
         else:
             os.replace(staging, target)
     except BaseException:

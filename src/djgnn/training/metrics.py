@@ -24,7 +24,9 @@ def decision(logits: Tensor, metric: str) -> Tensor:
 
 
 def score(decisions: NDArray[np.generic], y: NDArray[np.int64], metric: str) -> float:
-    """Accuracy or ROC-AUC in percent; NaN where it is not defined (no node, or one class).
+    """Accuracy or ROC-AUC in percent; NaN where it is not defined.
+
+    That is without any node, and for ROC-AUC with one class or decisions that are no numbers.
 
     Example:
         >>> score(np.array([1, 0, 1]), np.array([1, 1, 1]), "accuracy")
@@ -34,7 +36,7 @@ def score(decisions: NDArray[np.generic], y: NDArray[np.int64], metric: str) -> 
         return float("nan")
     if metric == "accuracy":
         return 100 * float(np.mean(decisions == y))
-    if np.unique(y).size < 2:
+    if np.unique(y).size < 2 or not np.isfinite(decisions).all():
         return float("nan")
     from sklearn.metrics import roc_auc_score
 

@@ -104,6 +104,13 @@ class _Take:
     alpha: list[Tensor] = field(default_factory=list)
     losses: list[Tensor] = field(default_factory=list)
 
+    def look(self, epoch: int, module: DJGNN, encoding: Encoding) -> None:
+        """Note the figures of an epoch."""
+        pump = encoding.pump
+        self.seen.append(epoch)
+        self.alpha.append(module.mixture.alpha.detach())
+        self.losses.append(torch.stack([pump.trace_ratio, pump.orthogonality]).detach())
+
 
 class Recorder:
     """An observer of the training loop that keeps snapshots at geometrically spaced epochs.
@@ -140,31 +147,35 @@ class Recorder:
         if record.epoch == 0 or id(module) not in self._takes:
             self._takes[id(module)] = _Take()
         take = self._takes[id(module)]
-        take.seen.append(record.epoch)
-        take.alpha.append(module.mixture.alpha.detach())
-        pump = encoding.pump
-        take.losses.append(torch.stack([pump.trace_ratio, pump.orthogonality]).detach())
+        take.look(record.epoch, module, encoding)
         if self.wants(record.epoch):
             take.snapshots.append(self._snapshot(record.epoch, module, encoding, logits))
 
     def finish(self, fitted: Fitted, inputs: tuple[Any, Any]) -> Recording:
         """The recording of the model that was kept.
 
+        Of a model that was not observed, as its training had ended before the run was continued,
+        it has the selected epoch alone.
+
         Args:
             fitted: What training gave.
             inputs: What it was trained on, x and operators.
 
         Raises:
-            InputError: If that model was never seen.
+            InputError: If that model has no jumps.
         """
         module = fitted.module
-        take = self._takes.get(id(module))
-        if take is None or not isinstance(module, DJGNN):
-            raise InputError("recording: this model was not observed; pass the recorder to `train`")
+        if not isinstance(module, DJGNN):
+            raise InputError(
+                f"recording: only a DJ-GNN can be recorded (got {type(module).__name__})"
+            )
+        take = self._takes.get(id(module), _Take())
         shots = {s.epoch: s for s in take.snapshots}
         if fitted.epoch not in shots:
             encoding = encode_all(module, inputs)
             shots[fitted.epoch] = self._snapshot(fitted.epoch, module, encoding, fitted.logits)
+            if not take.seen:
+                take.look(fitted.epoch, module, encoding)
         fixed = (
             None
             if module.log_scale is not None

@@ -61,7 +61,7 @@ def train(
         InputError: If the split has nothing to learn from or to select on.
     """
     parts = graph.split(split)
-    check_trainable(graph.y, parts.train, parts.val, graph.num_classes)
+    check_trainable(graph.y, parts.train, parts.val, graph.num_classes, graph.metric)
     device = next(module.parameters()).device
     targets = Targets.of(graph, parts, device, config.class_weight)
 

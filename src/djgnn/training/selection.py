@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,7 @@ def judge(fitted: Fitted, test_y: NDArray[np.int64], metric: str, split: int = 0
         split=split,
         validation=fitted.validation,
         test=scores[fitted.epoch],
-        oracle_test=max(scores),
+        oracle_test=max((s for s in scores if not math.isnan(s)), default=math.nan),
         epoch=fitted.epoch,
         seconds=fitted.seconds,
     )

@@ -73,7 +73,12 @@ class StoredModel:
     @property
     def train_mask(self) -> NDArray[np.bool_]:
         """The nodes it was trained on."""
-        return self.graph.split(int(self.card["result"]["split"])).train
+        return self.graph.split(self.split).train
+
+    @property
+    def split(self) -> int:
+        """The number of the split it was trained on."""
+        return int(self.card["result"]["split"])
 
     def places(self, later: Graph) -> NDArray[np.int64]:
         """The number of every node of a later graph in the known one, -1 where it is new."""
@@ -115,7 +120,7 @@ class StoredModel:
 
     def explain(self, node: int) -> Explanation:
         """Why a known node got its class, see :func:`djgnn.model.explain.explain`."""
-        return explain(self.module, self.inputs, self.graph, node)
+        return explain(self.module, self.inputs, self.graph, node, self.split)
 
 
 def load_model(folder: str | Path, device: torch.device | str = "cpu") -> StoredModel:
