@@ -84,7 +84,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Args:
             graph: The graph.
-            y: One label per node, of any type; ``None``, NaN, -1 and the empty string mean
+            y: One label per node, numbers or text; ``None``, NaN, -1 and the empty string mean
                 unknown. Without it the graph's own labels are used, and of a graph with splits
                 only those of the training and validation nodes of its first.
 
@@ -97,6 +97,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from djgnn.training.run import train
         from djgnn.training.stored import StoredModel
 
+        _check_graph(graph)
         seed = _seed(self.random_state)
         labelled, classes = self._labelled(graph, y, seed)
         try:
@@ -140,6 +141,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             InputError: For a graph that has nothing to do with the fitted one.
         """
         check_is_fitted(self)
+        _check_graph(graph)
         stored = self.stored_
         if structure_hash(graph) == stored.card.get("structure_sha256", ""):
             return self.probabilities_.copy()
@@ -185,15 +187,9 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _codes(self, labels: NDArray[Any]) -> NDArray[np.int64]:
         """The class of each label, -1 for one that was not learned; 1, 1.0 and "1" are the same."""
         known = {label: code for code, label in enumerate(self.classes_.tolist())}
-        words = {str(label): code for label, code in known.items()}
-
-        def code(label: Any) -> int:
-            if isinstance(label, str) or label not in known:
-                whole = isinstance(label, float) and label.is_integer()
-                return words.get(str(int(label) if whole else label), -1)
-            return known[label]
-
-        return np.array([code(label) for label in labels], dtype=np.int64)
+        words = {_word(label): code for label, code in known.items()}
+        found = [known.get(label, words.get(_word(label), -1)) for label in labels]
+        return np.array(found, dtype=np.int64)
 
     def save(self, folder: str | Path, overwrite: bool = False) -> None:
         """Write the trained model into a folder: graph, options, weights, card; no pickle.
@@ -230,7 +226,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         history = read_history(folder)
         stored.card.setdefault("structure_sha256", structure_hash(stored.graph))
         try:
-            given = dict(stored.card.get("estimator") or {"preset": stored.config.preset})
+            given = dict(stored.card.get("estimator") or _arguments(stored))
             if isinstance(given.get("class_weight"), list):
                 given["class_weight"] = dict(given["class_weight"])
             seed = int(stored.card.get("seed", 0))
@@ -263,6 +259,11 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         values = _one_per_node(y, graph)
         unknown = _unknown(values)
         given = np.array(values[~unknown].tolist())
+        if given.dtype.kind not in "biufU":
+            raise InputError(
+                "y: labels must be numbers, truth values or text; write others as text, as with "
+                f"y.astype(str) (got {type(values[~unknown][0]).__name__})"
+            )
         classes, codes = np.unique(given, return_inverse=True)
         numbers = np.full(graph.num_nodes, -1, dtype=np.int64)
         numbers[~unknown] = codes
@@ -293,6 +294,28 @@ def structure_hash(graph: Graph) -> str:
     return bare.content_hash
 
 
+def _arguments(stored: StoredModel) -> dict[str, Any]:
+    """Arguments of the constructor that train as a run was trained."""
+    from djgnn.training.config import resolve
+
+    config = stored.config
+    usual = resolve(config.preset)
+    options = {
+        f.name: getattr(mine, f.name)
+        for mine, theirs in ((config.model, usual.model), (config.training, usual.training))
+        for f in dataclasses.fields(mine)
+        if getattr(mine, f.name) != getattr(theirs, f.name)
+    }
+    if stored.card.get("structure_gate"):  # the gate would decide again
+        options.pop("structure", None)
+    return {"preset": config.preset, "options": options or None}
+
+
+def _word(label: Any) -> str:
+    whole = isinstance(label, float) and label.is_integer()
+    return str(int(label) if whole else label)
+
+
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
@@ -315,6 +338,14 @@ def _factors(given: str | Mapping[Any, float], classes: NDArray[Any]) -> Any:
     return tuple(float(given.get(label, 1.0)) for label in classes.tolist())
 
 
+def _check_graph(graph: Any) -> None:
+    if not isinstance(graph, Graph):
+        raise InputError(
+            "graph: must be a djgnn.graph.Graph; djgnn.graph.from_frames and read_tables make one "
+            f"(got {type(graph).__name__})"
+        )
+
+
 def _one_per_node(y: ArrayLike, graph: Graph) -> NDArray[Any]:
     values = np.asarray(y, dtype=object)
     if values.shape != (graph.num_nodes,):
@@ -330,7 +361,7 @@ def _unknown(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _is_unknown(value: Any) -> bool:
     try:
-        return bool(value is None or value == "" or value == -1 or value != value)
+        return bool(value is None or value in ("", "-1", "-1.0", -1) or value != value)
     except TypeError:  # pandas.NA says neither yes nor no
         return True
 

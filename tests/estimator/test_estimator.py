@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import pickle
 
@@ -58,6 +59,71 @@ def test_labels_of_any_type_mean_the_same(
     assert other.classes_[1] == {"str": "class 1", "float": 1.0, "none": "class 1"}[kind]
 
 
+def test_labels_are_compared_by_value(graph: Graph, known: np.ndarray) -> None:
+    whole = DJClassifier(options=FAST).fit(graph, known)
+    floats = np.where(known < 0, np.nan, known)
+    real = DJClassifier(options=FAST).fit(graph, floats)
+    named = DJClassifier(options=FAST).fit(graph)  # the graph's own classes: "0", "1", ...
+    for clf in (whole, real, named):
+        scores = {
+            clf.score(graph, graph.y),
+            clf.score(graph, graph.y.astype(float)),
+            clf.score(graph, graph.y.astype(str)),
+        }
+        assert len(scores) == 1
+        assert scores.pop() == (clf.predict(graph).astype(float) == graph.y).mean()
+    assert whole.score(graph, np.where(graph.y == 0, 9, -1)) == 0  # never learned
+    with pytest.raises(InputError, match="no label is known"):
+        whole.score(graph, np.full(graph.num_nodes, -1))
+    with pytest.raises(InputError, match="one label per node"):
+        whole.score(graph, graph.y[:5])
+
+
+def test_missing_values_of_pandas_and_numpy_mean_unknown(
+    graph: Graph, known: np.ndarray, fitted: DJClassifier
+) -> None:
+    pd = pytest.importorskip("pandas")
+    forms = [
+        pd.array([pd.NA if c < 0 else c for c in known], dtype="Int64"),
+        pd.Series([pd.NA if c < 0 else f"{c}" for c in known], dtype="string"),
+        [np.float32("nan") if c < 0 else int(c) for c in known],
+        [-1.0 if c < 0 else float(c) for c in known],
+        ["-1" if c < 0 else f"{c}" for c in known],
+    ]
+    for form in forms:
+        other = DJClassifier(options=FAST).fit(graph, form)
+        assert len(other.classes_) == 4
+        assert (other.predict_proba(graph) == fitted.predict_proba(graph)).all()
+
+
+def test_random_states_are_scikit_learn_s(graph: Graph, known: np.ndarray, tmp_path) -> None:
+    plain = DJClassifier(options=FAST, random_state=3).fit(graph, known)
+    numpys = DJClassifier(options=FAST, random_state=np.int64(3)).fit(graph, known)
+    assert (plain.predict_proba(graph) == numpys.predict_proba(graph)).all()
+    drawn = DJClassifier(options=FAST, random_state=np.random.RandomState(5)).fit(graph, known)
+    drawn.save(tmp_path / "drawn")
+    loaded = DJClassifier.load(tmp_path / "drawn")
+    assert isinstance(loaded.random_state, int)
+    again = clone(loaded).fit(graph, known)
+    assert (again.predict_proba(graph) == drawn.predict_proba(graph)).all()
+    DJClassifier(options=FAST, random_state=None).fit(graph, known).save(tmp_path / "none")
+    assert DJClassifier.load(tmp_path / "none").random_state is None
+    for bad in (-1, 2**63, "three", 1.5):
+        with pytest.raises(InputError, match="random_state"):
+            DJClassifier(options=FAST, random_state=bad).fit(graph, known)
+
+
+def test_what_is_handed_out_can_be_changed(graph: Graph, fitted: DJClassifier) -> None:
+    before = fitted.predict(graph)
+    fitted.predict_proba(graph)[:] = 0
+    assert (fitted.predict(graph) == before).all()
+
+
+def test_options_may_be_numpy_s(graph: Graph, known: np.ndarray, tmp_path) -> None:
+    options = {**FAST, "epochs": np.int64(3), "lr": np.float64(0.02)}
+    DJClassifier(options=options).fit(graph, known).stored_.config.to_yaml()
+
+
 def test_hidden_labels_do_not_matter(graph: Graph, known: np.ndarray, fitted: DJClassifier) -> None:
     rolled = dataclasses.replace(graph, y=np.roll(graph.y, 1))
     again = DJClassifier(options=FAST).fit(rolled, known)
@@ -79,8 +145,8 @@ def test_scikit_learn_s_manners(graph: Graph, known: np.ndarray, fitted: DJClass
     assert twin.set_params(random_state=3).random_state == 3
     with pytest.raises(NotFittedError):
         twin.predict(graph)
-    again = pickle.loads(pickle.dumps(fitted))
-    assert (again.predict(graph) == fitted.predict(graph)).all()
+    for again in (pickle.loads(pickle.dumps(fitted)), copy.deepcopy(fitted)):
+        assert (again.predict(graph) == fitted.predict(graph)).all()
     other = DJClassifier(options=FAST, random_state=1).fit(graph, known)
     assert (other.predict_proba(graph) != fitted.predict_proba(graph)).any()
 
@@ -96,5 +162,10 @@ def test_what_cannot_be_fitted_is_refused(graph: Graph, known: np.ndarray, fitte
         DJClassifier(options={"speed": 1}).fit(graph, known)
     with pytest.raises(InputError, match="validation_size"):
         DJClassifier(validation_size=0).fit(graph, known)
+    with pytest.raises(InputError, match=r"must be a djgnn\.graph\.Graph"):
+        DJClassifier().fit(known[:, None], known)
+    dates = np.array(["2026-01-01", "2026-01-02"], dtype="datetime64[D]")[graph.y % 2]
+    with pytest.raises(InputError, match="write others as text"):
+        DJClassifier().fit(graph, dates)
     with pytest.raises(InputError, match="not the one"):
         fitted.predict(heterophilic_sbm(200, random_state=5))

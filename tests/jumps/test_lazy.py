@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from djgnn.jumps import LazyRanks, rank_lists, single_classes
+from djgnn.jumps import LazyRanks, class_ranks, lazy, rank_lists, single_classes
+from djgnn.jumps.engines import kdtree
+from djgnn.jumps.lazy import _refer
 from djgnn.jumps.twins import TwinClasses
 
 
@@ -47,6 +49,27 @@ def test_one_point_that_jumps_is_found_by_its_new_neighbours() -> None:
     found = lazy(u, twins, 3).ranks
     assert torch.equal(found, rank_lists(u, twins, 3).ranks)
     assert found[7].tolist()[:2] == [7, 0]
+
+
+def test_more_ranks_than_the_reference_holds_are_searched() -> None:
+    u, twins, lazy = draw(400), single_classes(400), LazyRanks(fewest=1)
+    for ranks in (3, 40, 3):
+        assert torch.equal(lazy(u, twins, ranks).ranks, rank_lists(u, twins, ranks).ranks)
+
+
+def test_more_ranks_than_nodes_are_refused() -> None:
+    for search in (LazyRanks(), lambda *given: class_ranks(*given, torch.arange(3))):
+        with pytest.raises(ValueError, match="between 0 and the number of nodes, 5"):
+            search(draw(5), single_classes(5), 6)
+
+
+def test_cells_are_compared_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = draw(3000, 3).double()
+    candidates = kdtree(points, 16)
+    whole = _refer(points, candidates).near
+    monkeypatch.setattr(lazy, "ROW_ELEMENTS", 500)
+    assert torch.equal(_refer(points, candidates).near, whole)
+    assert whole.shape[1] < 94**2
 
 
 def test_few_classes_are_always_searched() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -152,6 +154,36 @@ def test_a_changed_edge_list_is_noticed() -> None:
     edges[1] = (edges[1] + 1) % N
     after, _ = made(x, edges)
     assert not torch.allclose(before, after)
+
+
+def test_edge_weights_and_sparse_features_changed_in_place_are_noticed() -> None:
+    x, edges = case()
+    made, weight, sparse = model(), torch.ones(edges.shape[1], dtype=x.dtype), x.to_sparse()
+    before, _ = made(sparse, edges, weight)
+    weight.mul_(10)
+    heavier, _ = made(sparse, edges, weight)
+    assert not torch.allclose(before, heavier)
+    sparse.mul_(3)
+    assert not torch.allclose(made(sparse, edges, weight)[0], heavier)
+
+
+def test_weights_that_ask_for_a_gradient_are_refused() -> None:
+    x, edges = case()
+    weight = torch.ones(edges.shape[1], dtype=x.dtype, requires_grad=True)
+    with pytest.raises(ValueError, match="edge_weight must be constant"):
+        model()(x, edges, weight)
+
+
+@pytest.mark.parametrize("features", ["dense", "csr"])
+def test_a_copy_of_a_used_model_is_the_model(features: str) -> None:
+    x, edges = case()
+    x = x if features == "dense" else x.to_sparse_csr()
+    made = model().eval()
+    expected, _ = made(x, edges)
+    for copied in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+        assert torch.equal(copied(x, edges)[0], expected)
+    prepared = copy.deepcopy(made.prepare(edges))
+    assert torch.equal(made(x, prepared)[0], expected)
 
 
 def test_a_moved_model_prepares_the_graph_again() -> None:

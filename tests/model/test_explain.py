@@ -88,6 +88,20 @@ def test_twins_are_named_as_such() -> None:
     assert first.part == ""
 
 
+def test_parts_are_those_of_the_split_that_was_trained_on() -> None:
+    graph = random_splits(heterophilic_sbm(120), num_splits=3)
+    module, inputs = built(graph)
+    seen = {}
+    for split in range(3):
+        parts = graph.split(split)
+        for branch in explain(module, inputs, graph, 5, split).branches:
+            for near in branch.neighbours:
+                masks = {"train": parts.train, "validation": parts.val, "test": parts.test}
+                assert masks[near.part][near.node]
+                seen.setdefault(near.node, set()).add(near.part)
+    assert any(len(parts) > 1 for parts in seen.values())
+
+
 def test_a_node_that_is_not_there() -> None:
     graph = heterophilic_sbm(60)
     module, inputs = built(graph)

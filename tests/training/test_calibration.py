@@ -63,3 +63,16 @@ def test_the_card_leaves_unknown_labels_and_empty_parts_out() -> None:
     assert card["test"]["nodes"] == 50
     assert card["test"]["error"] < card["test"]["error_before"]
     assert "none" not in card
+
+
+def test_logits_of_any_size_are_calibrated() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    right = np.where(rng.random(400) < 0.8, y, 1 - y)
+    z = np.zeros((400, 2))
+    z[np.arange(400), right] = 1
+    share = np.mean(right == y)
+    for size in (1.0, 1e3, 1e9):
+        scaled = size * z
+        sure = probabilities(scaled.astype(np.float32), temperature(scaled, y)).max(axis=1)
+        np.testing.assert_allclose(sure, share, atol=0.01)

@@ -64,6 +64,14 @@ def test_stopping_and_going_on_changes_nothing(
     same(again, whole)
 
 
+@pytest.mark.parametrize("stop", [1, 4, 5, 8])
+def test_lists_that_are_not_searched_every_time_are_remembered(stop: int, tmp_path: Path) -> None:
+    options = {"epochs": 12, "structure_gate": False, "refresh_every": 3}
+    whole = run(options)
+    run(options, checkpoint=Checkpoint(tmp_path / "run", "k"), stop=After(stop))
+    same(run(options, checkpoint=Checkpoint(tmp_path / "run", "k")), whole)
+
+
 def test_early_stopping_is_remembered(tmp_path: Path) -> None:
     options = {"epochs": 200, "patience": 4, "structure_gate": False}
     whole = run(options)

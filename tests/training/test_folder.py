@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from safetensors.torch import load_file
 from djgnn.errors import InputError
 from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.training import RunConfig, resolve, train
-from djgnn.training.folder import new_folder, read_card, read_predictions, write_run
+from djgnn.training.folder import check_free, new_folder, read_card, read_predictions, write_run
 from djgnn.training.inputs import build_djgnn
 
 
@@ -80,11 +81,45 @@ def test_only_a_run_may_be_replaced(finished, tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "thesis.txt").write_text("x")
     with (
-        pytest.raises(InputError, match=r"exists already; name another folder$"),
+        pytest.raises(InputError, match="is no run folder, so it is never replaced"),
+        new_folder(tmp_path / "precious", overwrite=True),
+    ):
+        pass
+    (tmp_path / "precious" / "result.json").write_text('{"unrelated": 1}')
+    with (
+        pytest.raises(InputError, match="never replaced"),
         new_folder(tmp_path / "precious", overwrite=True),
     ):
         pass
     assert (tmp_path / "precious" / "thesis.txt").exists()
+
+
+def test_what_appears_in_the_meantime_is_not_lost(tmp_path: Path) -> None:
+    def late() -> None:
+        with new_folder(tmp_path / "run"):
+            (tmp_path / "run").mkdir()
+            (tmp_path / "run" / "thesis.txt").write_text("x")
+
+    with pytest.raises(InputError, match="exists already"):
+        late()
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert (tmp_path / "run" / "thesis.txt").exists()
+
+
+def test_a_link_is_followed_and_stays(finished, tmp_path: Path) -> None:
+    shutil.copytree(finished[0], tmp_path / "real")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with new_folder(tmp_path / "link", overwrite=True) as folder:
+        (folder / "new").write_text("x")
+    assert (tmp_path / "link").is_symlink()
+    assert [path.name for path in (tmp_path / "real").iterdir()] == ["new"]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_folder_inside_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="is a file; name another"):
+        check_free(tmp_path / "file" / "run")
 
 
 def test_what_is_no_run_is_said_to_be_none(tmp_path: Path) -> None:

@@ -49,6 +49,32 @@ def test_poisoned_test_labels_change_nothing_but_the_test_score(graph: Graph) ->
     assert result.test != other.test
 
 
+def test_decisions_that_are_no_numbers_have_no_roc_auc() -> None:
+    y = np.array([0, 1, 1])
+    assert np.isnan(score(np.array([0.1, np.nan, 0.3]), y, "roc_auc"))
+    assert np.isnan(score(np.array([0.1, np.inf, 0.3]), y, "roc_auc"))
+    assert score(np.array([0.1, 0.2, 0.3]), y, "roc_auc") == 100
+
+
+def test_one_bad_epoch_does_not_spoil_the_oracle(graph: Graph) -> None:
+    fitted, _ = run(graph, small())
+    y = np.arange(graph.split(0).test.sum()) % 2
+    rows = np.stack([y, np.full(y.size, np.nan), 1 - y]).astype(np.float32)
+    result = judge(dataclasses.replace(fitted, decisions=rows, epoch=2), y, "roc_auc")
+    assert (result.test, result.oracle_test) == (0, 100)
+
+
+def test_validation_nodes_of_one_class_are_refused_where_roc_auc_counts() -> None:
+    y = np.arange(60) % 2
+    train_mask = np.arange(60) < 30
+    val = (np.arange(60) >= 30) & (y == 0)
+    edges = np.stack([np.arange(59), np.arange(1, 60)])
+    masks = {"train_mask": train_mask, "val_mask": val, "test_mask": ~train_mask & ~val}
+    graph = Graph(edges, num_nodes=60, y=y, card={"metric": "roc_auc"}, **masks)
+    with pytest.raises(InputError, match="no ROC-AUC"):
+        run(graph, small())
+
+
 def test_one_seed_gives_one_result_bit_for_bit(graph: Graph) -> None:
     first, second, other = (run(graph, small(), seed=s)[0] for s in (3, 3, 4))
     assert torch.equal(first.logits, second.logits)

@@ -100,6 +100,7 @@ class DJGNN(nn.Module):
         self._operators: tuple[tuple[Tensor | None, ...], list[int], GraphOperators] | None = None
         self._features: tuple[Tensor, int, SparseOperator] | None = None
         self._ranked: tuple[GraphOperators, Tensor, JumpHierarchy] | None = None
+        self._restored: dict[str, Tensor] = {}
         self._frozen: FilterTable | None = None
         self._memory, self._lazy, self._changes = SearchMemory(), LazyRanks(c.engine), 0
         self.reset_parameters()
@@ -120,6 +121,7 @@ class DJGNN(nn.Module):
         if self.log_scale is not None:
             nn.init.zeros_(self.log_scale)
         self._operators = self._features = self._ranked = self._frozen = None
+        self._restored = {}
         self._memory, self._lazy, self._changes = SearchMemory(), LazyRanks(self.config.engine), 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -219,6 +221,8 @@ class DJGNN(nn.Module):
         if capturing(u):
             return self.search(u, operators.twins)
         held = self._ranked
+        if held is None and self._restored:
+            held = self._take_up(operators, u)
         if held is None or held[0] is not operators:
             self._changes = 0
             self._ranked = held = (operators, u.detach().clone(), self.search(u, operators.twins))
@@ -228,6 +232,35 @@ class DJGNN(nn.Module):
             ranked = held[2] if old else self.search(u, operators.twins)
             self._ranked = held = (operators, u.detach().clone(), ranked)
         return held[2]
+
+    def _take_up(
+        self, operators: GraphOperators, u: Tensor
+    ) -> tuple[GraphOperators, Tensor, JumpHierarchy] | None:
+        """Go on with the lists of a checkpoint, if they are of this graph."""
+        state, self._restored = self._restored, {}
+        ranks, twins = state["ranks"].to(u.device), operators.twins
+        if ranks.shape != (twins.num_classes, self.num_ranks) or state["u"].shape != u.shape:
+            return None
+        if ranks.numel() and not 0 <= int(ranks.min()) <= int(ranks.max()) < twins.num_nodes:
+            return None
+        self._changes = int(state["changes"])
+        self._ranked = (operators, state["u"].to(u), JumpHierarchy(ranks, twins))
+        return self._ranked
+
+    @property
+    def old_lists(self) -> dict[str, Tensor]:
+        """Rank lists that may be older than the positions, as a checkpoint keeps them; or nothing.
+
+        Setting it lets the next pass go on with them.
+        """
+        if self.config.refresh_every == 1 or self._ranked is None:
+            return {}
+        changes = torch.tensor(self._changes)
+        return {"u": self._ranked[1], "ranks": self._ranked[2].ranks, "changes": changes}
+
+    @old_lists.setter
+    def old_lists(self, state: dict[str, Tensor]) -> None:
+        self._ranked, self._restored = None, state
 
     def search(self, u: Tensor, twins: TwinClasses) -> JumpHierarchy:
         """Rank lists of these positions, searched whether they changed or not."""

@@ -34,7 +34,7 @@ def temperature(logits: NDArray[np.float32], y: NDArray[np.int64]) -> float:
     r"""The T > 0 with the least :math:`-\sum_i \log \mathrm{softmax}(z_i / T)_{y_i}`.
 
     One number for all classes: predictions stay the same, only confidence moves (Guo et al.,
-    2017). Between 1/20 and 20; 1 where there is nothing to fit on.
+    2017). At least 1/20, and 1 where there is nothing to fit on.
 
     Args:
         logits: Of nodes that were not trained on.
@@ -56,8 +56,11 @@ def temperature(logits: NDArray[np.float32], y: NDArray[np.int64]) -> float:
         return -float(log_softmax(z / np.exp(log_t), axis=1)[rows, y].mean())
 
     bound = np.log(LARGEST)
-    found = minimize_scalar(loss, bounds=(-bound, bound), method="bounded")
-    return float(np.exp(found.x))
+    found = float(minimize_scalar(loss, bounds=(-bound, bound), method="bounded").x)
+    if found > 0.99 * bound:  # logits of any size, from features that were never scaled
+        most = np.log(LARGEST * max(float(np.ptp(z)), LARGEST))
+        found = float(minimize_scalar(loss, bounds=(bound, most), method="bounded").x)
+    return float(np.exp(found))
 
 
 def probabilities(logits: NDArray[np.float32], scale: float = 1.0) -> NDArray[np.float32]:

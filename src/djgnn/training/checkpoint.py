@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write
+from djgnn.model import DJGNN
 from djgnn.training.progress import EpochRecord, Progress
 from djgnn.training.tensors import write_tensors
 
@@ -70,6 +71,7 @@ class Checkpoint:
             **{f"module.{k}": v for k, v in module.state_dict().items()},
             **{f"kept.{k}": v for k, v in progress.kept.items()},
             **{f"adam.{i}.{k}": v for i, k, v in _moments(optimizer)},
+            **{f"lists.{k}": v for k, v in _old_lists(module).items()},
             "kept_logits": progress.kept_logits,
             "history": torch.tensor(records, dtype=torch.float64).view(len(records), -1),
             "decisions": torch.from_numpy(np.stack(progress.decisions)),
@@ -109,6 +111,8 @@ class Checkpoint:
             progress.kept = {k: v.to(device) for k, v in progress.kept.items()}
             _restore_adam(optimizer, tensors)
             module.load_state_dict(_part(tensors, "module."))
+            if isinstance(module, DJGNN):
+                module.old_lists = _part(tensors, "lists.")
             if generator is not None:
                 generator.set_state(tensors["generator"])
         except (KeyError, ValueError, TypeError, RuntimeError) as error:
@@ -145,6 +149,10 @@ _REMEDY = "delete it and start anew without --resume"
 def _moments(optimizer: torch.optim.Optimizer) -> list[tuple[int, str, Tensor]]:
     state = optimizer.state_dict()["state"]
     return [(i, key, value) for i, entry in state.items() for key, value in entry.items()]
+
+
+def _old_lists(module: nn.Module) -> dict[str, Tensor]:
+    return module.old_lists if isinstance(module, DJGNN) else {}
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

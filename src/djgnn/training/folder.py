@@ -44,7 +44,7 @@ def new_folder(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
     Raises:
         InputError: If something is there that may not be replaced, or cannot be written.
     """
-    target = Path(path).expanduser().absolute()
+    target = _place(path)
     check_free(target, overwrite)
     staging = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
@@ -55,14 +55,11 @@ def new_folder(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
     try:
         yield staging
         check_free(target, overwrite)  # something may have appeared there in the meantime
-        if target.exists() or target.is_symlink():
+        if target.exists():
             old = target.with_name(f".{target.name}.{secrets.token_hex(4)}.old")
             os.replace(target, old)
             os.replace(staging, target)
-            if old.is_symlink():
-                old.unlink()
-            else:
-                shutil.rmtree(old)
+            shutil.rmtree(old)
         else:
             os.replace(staging, target)
     except BaseException:
@@ -76,15 +73,35 @@ def check_free(path: str | Path, overwrite: bool = False) -> None:
     Raises:
         InputError: If it is taken.
     """
-    target = Path(path).expanduser()
+    target = _place(path)
+    above = next(place for place in target.parents if place.exists())
+    if not above.is_dir():
+        raise InputError(f"{path}: cannot be written, {above} is a file; name another folder")
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
-    if overwrite and (target / RESULT).is_file():
-        return
-    remedy = "name another folder" + (
-        ", or pass --overwrite to replace it" if not overwrite else ""
-    )
-    raise InputError(f"{path}: exists already; {remedy}")
+    if not _is_ours(target):
+        raise InputError(
+            f"{path}: exists already and is no run folder, so it is never replaced; name another"
+        )
+    if not overwrite:
+        raise InputError(
+            f"{path}: exists already; name another folder, or pass --overwrite (overwrite=True) "
+            "to replace it"
+        )
+
+
+def _place(path: str | Path) -> Path:
+    """Where a path really leads; a link is followed, and stays."""
+    return Path(os.path.realpath(Path(path).expanduser()))
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder holds a result of ours, a run's or a table's cell."""
+    try:
+        card = json.loads((folder / RESULT).read_text("utf-8"))
+    except (OSError, RecursionError, ValueError):
+        return False
+    return isinstance(card, dict) and card.keys() >= {"protocol", "metric", "seed", "versions"}
 
 
 def write_run(
