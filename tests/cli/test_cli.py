@@ -7,10 +7,12 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from djgnn import DJClassifier
 from djgnn.graph import heterophilic_sbm, random_splits, write_npz, write_tables
 
 QUICK = ["--set", "epochs=8", "--set", "hidden_channels=8", "--device", "cpu"]
@@ -50,6 +52,50 @@ def test_fit_predict_round_trip(djgnn, folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "p.csv").read_text() == shown.stdout
     as_json = json.loads(djgnn("predict", tmp_path / "run", "--json").stdout)
     assert as_json == rows
+
+
+def test_names_of_any_script_are_printed_whatever_the_terminal(folder: Path, tmp_path) -> None:
+    import os
+
+    write_npz(
+        random_splits(replace(heterophilic_sbm(60), class_names=("é", "ü", "中", "ß"))),
+        tmp_path / "own.npz",
+    )
+    command = [sys.executable, "-m", "djgnn", "fit", "--dataset", "own", "--data", str(tmp_path)]
+    command += ["--out", str(tmp_path / "run"), "--json", *QUICK]
+    done = subprocess.run(
+        command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.decode("utf-8"))["data"]["classes"] == ["é", "ü", "中", "ß"]
+
+
+@pytest.mark.parametrize("seed", ["-1", "99999999999999999999", "1.5"])
+def test_seeds_that_are_none_are_refused(djgnn, folder: Path, tmp_path: Path, seed: str) -> None:
+    source = ("--dataset", "own", "--data", folder)
+    done = djgnn("fit", *source, "--out", tmp_path / "run", "--seed", seed, *QUICK)
+    assert done.returncode == 2
+    assert "--seed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["batch_size=64.0", "epochs=null", "patience=.inf", "class_weight=[a, b]", "lr=fast",
+     "lr=null", "weight_decay=true", "dropout=x", "classifier_layers=2000000", "epochs=1e400"],
+)  # fmt: skip
+def test_options_of_the_wrong_kind_are_named(djgnn, folder, tmp_path: Path, option: str) -> None:
+    source = ("--dataset", "own", "--data", folder)
+    done = djgnn("fit", *source, "--out", tmp_path / "run", "--set", option)
+    assert done.returncode == 2
+    assert f"{option.split('=')[0]} " in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_s_options_are_those_of_its_classifier(djgnn, folder: Path, tmp_path: Path) -> None:
+    source = ("--dataset", "own", "--data", folder)
+    assert djgnn("fit", *source, "--out", tmp_path / "run", *QUICK).returncode == 0
+    clf = DJClassifier.load(tmp_path / "run")
+    assert clf.options == {"hidden_channels": 8, "epochs": 8}
 
 
 def test_batches(djgnn, folder: Path, tmp_path: Path) -> None:

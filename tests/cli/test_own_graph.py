@@ -195,6 +195,13 @@ def test_killed_and_continued_it_ends_the_same(djgnn, tables: Path, tmp_path: Pa
     done = djgnn(*command(tables, out, *epochs, "--resume")[3:])
     assert done.returncode == 0
     assert "complete already" in done.stdout
+    for other in (
+        ("--seed", "1", *epochs),
+        ("--set", "epochs=149"),
+    ):
+        done = djgnn(*command(tables, out, *other, "--resume")[3:])
+        assert done.returncode == 2
+        assert "finished run of other data, options or seed" in done.stderr
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")

@@ -13,6 +13,7 @@ from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.training import Fitted, resolve, train
 from djgnn.training.checkpoint import Checkpoint, fingerprint
 from djgnn.training.inputs import build_djgnn
+from djgnn.training.recorder import Recorder
 
 GRAPH = random_splits(heterophilic_sbm(120, hub_size=1))
 
@@ -79,6 +80,24 @@ def test_early_stopping_is_remembered(tmp_path: Path) -> None:
     for epochs in (2, 4):
         run(options, checkpoint=Checkpoint(tmp_path / "run", "k"), stop=After(epochs))
     same(run(options, checkpoint=Checkpoint(tmp_path / "run", "k")), whole)
+
+
+@pytest.mark.parametrize("stop", [None, 17])
+def test_a_training_that_was_over_before_is_recorded_at_its_selected_epoch(
+    stop: int | None, tmp_path: Path
+) -> None:
+    """Killed in the second training, or between it and the writing of the run."""
+    options = {"epochs": 12, "patience": None}
+    halt = None if stop is None else After(stop)
+    run(options, checkpoint=Checkpoint(tmp_path / "run", "k"), stop=halt)
+    recorder = Recorder(GRAPH.num_nodes)
+    fitted = run(options, checkpoint=Checkpoint(tmp_path / "run", "k"), observer=recorder)
+    inputs = build_djgnn(resolve("default", None, hidden_channels=8, **options), GRAPH)[1]
+    recording = recorder.finish(fitted, inputs)
+    assert fitted.epoch in recording.epochs
+    assert len(recording.seen) == len(recording.alpha) == len(recording.trace_ratio) >= 1
+    at = recording.epochs.tolist().index(fitted.epoch)
+    np.testing.assert_allclose(recording.logits[at], fitted.logits[recording.nodes])
 
 
 def test_how_often_is_a_matter_of_time(tmp_path: Path) -> None:
