@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from djgnn.bench.compose import Page, compose
+from djgnn.bench.compose import Page, agrees, compose
 from djgnn.bench.document import to_markdown
 from djgnn.bench.findings import index_cells, leaders, node_worth, rank_models, warnings
 from djgnn.bench.paper import paper_table
@@ -89,6 +89,19 @@ def test_a_set_without_test_scores_is_left_out_with_a_remark() -> None:
     assert ranking.datasets == ("texas",)
     assert ranking.ranks == {"mlp": 1.0, "gcn": 2.0, "gat": 3.0}
     assert not any("cornell" in text for text in warnings(index_cells(cells), FACTS))
+
+
+def test_the_rule_for_within_takes_the_printed_deviation() -> None:
+    printed = paper_table("table1").right("mlp", "texas")
+    assert printed is not None
+    assert printed.std is not None
+    near = cell("mlp", "texas", [printed.mean + printed.std] * 2)
+    far = cell("mlp", "texas", [printed.mean, printed.mean + 2 * printed.std + 0.1])
+    assert agrees(near, printed)
+    assert not agrees(far, printed)  # though ours deviate by more
+    assert "0 of 1 cells are within 2 points or one standard deviation (the printed" in markdown(
+        [far]
+    )
 
 
 def test_a_model_without_a_score_somewhere_is_not_ranked() -> None:

@@ -235,8 +235,8 @@ def _remarks(page: Page, cells: Cells) -> list[str]:
     if compared:
         held = sum(agrees(cell, right) for cell, right in compared)
         found.append(
-            f"{held} of {len(compared)} cells are within 2 points or one standard deviation of "
-            "the paper's corrected figure."
+            f"{held} of {len(compared)} cells are within 2 points or one standard deviation (the "
+            "printed one, ours where none is printed) of the paper's corrected figure."
         )
     others = sum(
         record.code != code_version(cell.spec.model)
