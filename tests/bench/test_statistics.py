@@ -57,7 +57,8 @@ def test_type_one_error_is_the_level_where_the_plain_test_fails() -> None:
 
 def test_degenerate_differences() -> None:
     assert corrected_t([0, 0, 0], 0.4) == (0.0, 1.0, 0.0)
-    assert corrected_t([2, 2, 2], 0.4) == (math.inf, 0.0, 0.0)
+    assert corrected_t([2, 2, 2], 0.4) == (0.0, 1.0, math.inf)
+    assert corrected_t([0.1 + 0.2, 0.3], 0.4) == (0.0, 1.0, math.inf)
     assert corrected_t([5], 0.4)[1] == 1.0
     one = compare([90.0], [80.0], 0.4)
     assert one.within_one_error
@@ -66,6 +67,31 @@ def test_degenerate_differences() -> None:
     assert cohen_d([2, 2]) == math.inf
     with pytest.raises(ValueError, match=r"in pairs.*got \(2,\) and \(1,\)"):
         compare([1, 2], [1], 0.4)
+
+
+def test_a_few_equal_differences_prove_nothing() -> None:
+    node, ratio = 100 / 37, 37 / 87
+    two = compare([60 + node, 70 + node], [60, 70], ratio, resolution=node)
+    assert two.standard_error == pytest.approx(node * math.sqrt(1 / 2 + ratio))
+    assert two.p_t > 0.4
+    assert verdicts({"texas": two})["texas"][0] == 0
+    far = compare(np.full(10, 60 + 10 * node), np.full(10, 60.0), ratio, resolution=node)
+    assert verdicts({"texas": far})["texas"][0] == 1
+    unknown = compare([61, 71], [60, 70], ratio)
+    assert verdicts({"texas": unknown})["texas"][0] == 0
+    wide = [1.0, 30.0, 2.0]
+    assert corrected_t(wide, ratio, node) == corrected_t(wide, ratio)
+
+
+def test_the_same_scores_are_within_one_error() -> None:
+    same = compare([60, 70], [60, 70], 0.4, resolution=2.7)
+    assert (same.t, same.p_t, same.standard_error) == (0.0, 1.0, 0.0)
+    assert same.within_one_error
+
+
+def test_scores_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(ValueError, match="must be finite"):
+        compare([1.0, math.nan], [1.0, 2.0], 0.4)
 
 
 def test_wilcoxon_is_exact_with_ties_too() -> None:
@@ -109,6 +135,17 @@ def test_ranks_and_friedman_against_scipy() -> None:
     assert average_ranks(scores) == pytest.approx(order.mean(axis=0))
     assert friedman(scores) == pytest.approx(stats.friedmanchisquare(*scores.T).pvalue)
     assert friedman(np.ones((5, 4))) == 1.0
+
+
+def test_noise_of_floating_point_breaks_no_tie() -> None:
+    noisy = np.array([[0.1 + 0.2, 0.3, 0.1], [0.5, 0.5, 0.7], [0.3, 0.1 + 0.2, 0.2]])
+    clean = np.round(noisy, 3)
+    assert average_ranks(noisy[:1]).tolist() == [1.5, 1.5, 3.0]
+    assert average_ranks(noisy).tolist() == average_ranks(clean).tolist()
+    assert friedman(noisy) == friedman(clean)
+    assert friedman(np.array([[0.1 + 0.2, 0.3, 0.3]] * 2)) == 1.0
+    assert friedman(clean[:1]) == 1.0
+    assert cliff_delta([0.1 + 0.2], [0.3]) == 0.0
 
 
 def test_words_say_who_won_where() -> None:

@@ -12,9 +12,12 @@ from djgnn.bench.document import Document, Grid, Section
 from djgnn.bench.findings import (
     Cells,
     index_cells,
+    leaders,
     rank_models,
     rows_of_tests,
     say,
+    scored,
+    unscored,
     warnings,
 )
 from djgnn.bench.paper import PaperTable, Printed, thin_claims
@@ -83,8 +86,7 @@ def _overview(page: Page, cells: Cells, key: str, title: str) -> Section:
         rows.append((_title(page, label), *(_score(cells.get((label, d)), key) for d in datasets)))
     for column, dataset in enumerate(datasets, start=1):
         means = [_mean(cells.get((label, dataset)), key) for label in labels]
-        if np.isfinite(means).any():
-            strong.add((int(np.nanargmax(means)), column))
+        strong |= {(row, column) for row in leaders(means)}
     metric = {d: page.facts[d].metric for d in datasets}
     header = ("model", *(d if metric[d] == "accuracy" else f"{d} (ROC-AUC)" for d in datasets))
     note = "The largest mean of a column is bold; whether that means anything, see Statistics."
@@ -150,7 +152,7 @@ def _long_row(page: Page, label: str, cell: FinishedCell) -> tuple[str, ...]:
 
 def difference(cell: FinishedCell, right: Printed | None) -> float | None:
     """Ours less the paper's corrected figure; ``None`` where either is missing."""
-    return cell.result().mean("test") - right.mean if right and cell.complete else None
+    return cell.result().mean("test") - right.mean if right and scored(cell) else None
 
 
 def agrees(cell: FinishedCell, right: Printed | None) -> bool:
@@ -177,9 +179,8 @@ def _statistics(page: Page, cells: Cells) -> list[Section]:
             f"than {ranking.critical_difference:.2f} cannot be told apart (Nemenyi, 0.05)."
         ]
         if ranking.left_out:
-            text.append(
-                f"Not ranked, some set unfinished or failed: {', '.join(ranking.left_out)}."
-            )
+            names = ", ".join(ranking.left_out)
+            text.append(f"Not ranked, some set unfinished, failed or without a score: {names}.")
         figure = _diagram(ranking.ranks, len(ranking.datasets))
         grid = Grid(("model", "average rank"), rows)
         sections.append(Section("Statistics: ranks", tuple(text), grid, figure, FIGURE))
@@ -224,16 +225,18 @@ def _diagram(ranks: dict[str, float], sets: int) -> bytes | None:
 def _remarks(page: Page, cells: Cells) -> list[str]:
     found = [f"Warning: {text}" for text in warnings(cells, page.facts)]
     found += [f"Warning: {text}" for text in thin_claims(page.paper, page.facts)]
+    found += unscored(page.cells)
     compared = [
-        (cell, page.paper.right(cell.spec.model, cell.spec.dataset))
+        (cell, right)
         for cell in page.cells
-        if page.paper.right(cell.spec.model, cell.spec.dataset) is not None
+        if (right := page.paper.right(cell.spec.model, cell.spec.dataset)) is not None
+        and (scored(cell) or cell.failures)
     ]
     if compared:
         held = sum(agrees(cell, right) for cell, right in compared)
         found.append(
-            f"{held} of {len(compared)} cells are within 2 points or one standard deviation of "
-            "the paper's corrected figure."
+            f"{held} of {len(compared)} cells are within 2 points or one standard deviation (the "
+            "printed one, ours where none is printed) of the paper's corrected figure."
         )
     others = sum(
         record.code != code_version(cell.spec.model)
@@ -292,6 +295,8 @@ def _score(cell: FinishedCell | None, key: str) -> str:
         kinds = " and ".join(dict.fromkeys(f.status for f in cell.failures))
         return f"{kinds} ({len(cell.failures)} of {len(cell.records)})"
     result = cell.result()
+    if not np.isfinite(result.mean(key)):
+        return "no score"
     return f"{result.mean(key):.2f} ± {result.std(key):.2f}"
 
 

@@ -40,8 +40,8 @@ class Paired:
 
     @property
     def within_one_error(self) -> bool:
-        """Whether the gap is smaller than one standard error: not worth a claim."""
-        return abs(self.difference) < self.standard_error
+        """Whether the gap is at most one standard error: not worth a claim."""
+        return abs(self.difference) <= self.standard_error
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; infinite ones as ``None``."""
@@ -49,16 +49,17 @@ class Paired:
         return {k: v if math.isfinite(v) else None for k, v in values.items()}
 
 
-def compare(a: ArrayLike, b: ArrayLike, test_to_train: float) -> Paired:
+def compare(a: ArrayLike, b: ArrayLike, test_to_train: float, resolution: float = 0.0) -> Paired:
     """Compare two models split by split.
 
     Args:
         a: Scores of the first model, one per split.
         b: Scores of the second, on the same splits in the same order.
         test_to_train: Test nodes divided by training nodes of a split.
+        resolution: What one test node is worth, see :func:`corrected_t`.
 
     Raises:
-        ValueError: If the two do not pair up.
+        ValueError: If the two do not pair up, or a score is no finite number.
 
     Example:
         >>> found = compare([81, 83, 82, 84], [80, 80, 80, 80], test_to_train=0.5)
@@ -67,7 +68,7 @@ def compare(a: ArrayLike, b: ArrayLike, test_to_train: float) -> Paired:
     """
     first, second = _pairs(a, b)
     difference = first - second
-    t, p, error = corrected_t(difference, test_to_train)
+    t, p, error = corrected_t(difference, test_to_train, resolution)
     return Paired(
         difference=float(difference.mean()),
         standard_error=error,
@@ -80,20 +81,32 @@ def compare(a: ArrayLike, b: ArrayLike, test_to_train: float) -> Paired:
     )
 
 
-def corrected_t(difference: ArrayLike, test_to_train: float) -> tuple[float, float, float]:
+def settle_ties(values: ArrayLike) -> NDArray[np.float64]:
+    """The values to nine digits: equal scores stay equal whatever order their mean was taken in."""
+    return np.round(np.asarray(values, dtype=float), 9)
+
+
+def corrected_t(
+    difference: ArrayLike, test_to_train: float, resolution: float = 0.0
+) -> tuple[float, float, float]:
     r"""Nadeau and Bengio's corrected resampled t test of a mean difference of zero.
 
     .. math:: t = \bar d \Big/ \sqrt{\left(\tfrac1J + \tfrac{n_{test}}{n_{train}}\right) s_d^2},
        \qquad J - 1 \text{ degrees of freedom.}
 
+    Scores go in steps of one test node, so a few splits may differ by the same number of nodes by
+    chance. A difference that rests on m nodes varies by about :math:`\sqrt m` of them between
+    samples, so :math:`s_d` is taken to be one node, `resolution`, at least.
+
     Args:
         difference: One difference per split, J of them.
         test_to_train: :math:`n_{test}/n_{train}`; 0 gives the plain paired t test.
+        resolution: What one test node is worth, in the unit of the differences; 0 if not known.
 
     Returns:
-        t, its two-sided p value, and the standard error (the root). One split tells nothing:
-        (0, 1, infinity). Differences that are all the same leave no doubt: p is 0, or 1 if they
-        are all zero.
+        t, its two-sided p value, and the standard error (the root). What tells nothing of the
+        spread, one split or equal differences of unknown resolution, gives (0, 1, infinity);
+        differences that are all zero give (0, 1, 0).
 
     References:
         Nadeau and Bengio, Inference for the generalization error, Machine Learning 52, 2003.
@@ -106,11 +119,13 @@ def corrected_t(difference: ArrayLike, test_to_train: float) -> tuple[float, flo
     d = np.asarray(difference, dtype=float)
     if d.size < 2:
         return 0.0, 1.0, math.inf
-    error = math.sqrt((1 / d.size + test_to_train) * float(d.var(ddof=1)))
-    mean = float(d.mean())
-    if error <= 1e-12 * max(1.0, abs(mean)):
-        return (0.0, 1.0, 0.0) if abs(mean) < 1e-12 else (math.copysign(math.inf, mean), 0.0, 0.0)
-    t = mean / error
+    if not settle_ties(d).any():
+        return 0.0, 1.0, 0.0
+    spread = float(d.std(ddof=1)) if np.ptp(settle_ties(d)) else 0.0
+    error = math.sqrt(1 / d.size + test_to_train) * max(spread, resolution)
+    if error == 0:
+        return 0.0, 1.0, math.inf
+    t = float(d.mean()) / error
     return t, float(2 * stats.t.sf(abs(t), d.size - 1)), error
 
 
@@ -125,11 +140,10 @@ def wilcoxon(difference: ArrayLike) -> float:
         >>> wilcoxon([0.0, 0.0])
         1.0
     """
-    d = np.asarray(difference, dtype=float)
-    d = d[np.abs(d) > 1e-9]
+    d = settle_ties(difference)
+    d = d[d != 0]
     if d.size == 0:
         return 1.0
-    d = np.round(d, 9)  # so that ties are ties
     if d.size > EXACT_UP_TO:
         return float(stats.wilcoxon(d, method="asymptotic").pvalue)
     if np.unique(np.abs(d)).size == d.size:
@@ -160,7 +174,7 @@ def cliff_delta(a: ArrayLike, b: ArrayLike) -> float:
         >>> cliff_delta([1, 2, 3], [0, 2, 2])
         0.3333333333333333
     """
-    first, second = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    first, second = settle_ties(a), settle_ties(b)
     return float(np.sign(first[:, None] - second[None, :]).mean())
 
 
@@ -236,21 +250,30 @@ def average_ranks(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     Example:
         >>> average_ranks(np.array([[90.0, 80.0, 80.0], [60.0, 70.0, 50.0]])).tolist()
         [1.5, 1.75, 2.75]
+        >>> average_ranks(np.array([[0.1 + 0.2, 0.3]])).tolist()
+        [1.5, 1.5]
     """
-    ranks: NDArray[np.float64] = stats.rankdata(-scores, axis=1).mean(axis=0)
+    ranks: NDArray[np.float64] = stats.rankdata(-settle_ties(scores), axis=1).mean(axis=0)
     return ranks
 
 
 def friedman(scores: NDArray[np.float64]) -> float:
-    """p value of Friedman's test that all models are alike; 1 for fewer than three models or sets.
+    """p value of Friedman's test that all models are alike.
+
+    1 for fewer than three models, for one set, and where all models tie on every set.
 
     Shapes:
         scores ``[sets, models]``.
+
+    Example:
+        >>> round(friedman(np.array([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]])), 3)
+        0.135
     """
     sets, models = scores.shape
-    if models < 3 or sets < 2 or np.ptp(scores, axis=1).max() == 0:
+    settled = settle_ties(scores)
+    if models < 3 or sets < 2 or np.ptp(settled, axis=1).max() == 0:
         return 1.0
-    return float(stats.friedmanchisquare(*scores.T).pvalue)
+    return float(stats.friedmanchisquare(*settled.T).pvalue)
 
 
 def critical_difference(models: int, sets: int, alpha: float = 0.05) -> float:
@@ -279,4 +302,6 @@ def _pairs(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.
             "scores must come in pairs, one per split and model "
             f"(got {first.shape} and {second.shape})"
         )
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        raise ValueError("scores must be finite; leave out splits without a test score (got NaN)")
     return first, second

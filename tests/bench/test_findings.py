@@ -1,0 +1,128 @@
+"""What is said of cells that tie, that lead by a node, or that have no score."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from djgnn.bench.compose import Page, agrees, compose
+from djgnn.bench.document import to_markdown
+from djgnn.bench.findings import index_cells, leaders, node_worth, rank_models, warnings
+from djgnn.bench.paper import paper_table
+from djgnn.bench.plan import DataFacts
+from djgnn.bench.record import SplitRecord
+from djgnn.bench.spec import make_spec
+from djgnn.bench.store import FinishedCell
+from djgnn.bench.tables import TableRequest
+from djgnn.cli.tables import RunOptions, run_table
+from djgnn.graph import Graph, write_npz
+
+FACTS = {
+    name: DataFacts(name, "0" * 64, "accuracy", ((87, 59, 37), (87, 59, 37)))
+    for name in ("texas", "cornell")
+}
+
+
+def cell(model: str, dataset: str, tests: list[float]) -> FinishedCell:
+    """A finished cell with these test scores."""
+    spec = make_spec(model, dataset, tuple(range(len(tests))))
+    records = []
+    for split, test in enumerate(tests):
+        scores = {"validation": 50.0, "test": None if math.isnan(test) else test}
+        result = {"split": split, **scores, "oracle_test": scores["test"], "epoch": 1, "seconds": 1}
+        records.append(
+            SplitRecord(
+                key=f"{model}{dataset}{split}", label=model, dataset=dataset, seed=0, split=split,
+                status="done", reason="", result=result, parameters=1, sizes=(87, 59, 37),
+                peak_memory_mib=1.0, seconds=1.0, device="cpu", metric="accuracy",
+                config=spec.config, data_sha256="0" * 64, code="1", versions={},
+            )
+        )  # fmt: skip
+    return FinishedCell(spec, tuple(records))
+
+
+def markdown(cells: list[FinishedCell]) -> str:
+    return to_markdown(compose(Page("t", cells, FACTS, paper_table("table1"), reference="mlp")))
+
+
+def test_equal_means_are_bold_together_and_warned_about() -> None:
+    cells = [
+        cell("mlp", "texas", [0.1, 0.2]),
+        cell("gcn", "texas", [0.2, 0.1]),
+        cell("gat", "texas", [0.0, 0.0]),
+    ]
+    page = markdown(cells)
+    assert page.count("**0.15 ± 0.07**") == 2
+    (warning,) = warnings(index_cells(cells), FACTS)
+    assert warning == (
+        "texas: mlp and gcn share the largest mean (0.15); do not claim it for one of them."
+    )
+
+
+def test_a_lead_of_one_node_on_both_of_two_splits_is_no_claim() -> None:
+    node = 100 / 37
+    cells = [cell("mlp", "texas", [60 + node, 70 + node]), cell("gcn", "texas", [60, 70])]
+    assert node_worth(FACTS["texas"], (0, 1)) == pytest.approx(node)
+    page = markdown(cells)
+    assert "| gcn | texas | +2.70 | 2.60 | - |" in page
+    assert "better than" not in page
+    assert "cannot tell |" in page
+
+
+def test_a_set_without_test_scores_is_left_out_with_a_remark() -> None:
+    nan = [math.nan, math.nan]
+    cells = [
+        cell(model, dataset, scores)
+        for model, scores in (("mlp", [60, 70]), ("gcn", [50, 65]), ("gat", [51, 61]))
+        for dataset in ("texas", "cornell")
+        for scores in ([scores] if dataset == "texas" else [nan])
+    ]
+    page = markdown(cells)
+    assert "mlp on cornell: a split has no test score" in page
+    assert "| MLP | 65.00 ± 7.07" in page.replace("**", "")
+    assert "nan" not in page.replace("Provenance", "")
+    ranking = rank_models(index_cells(cells))
+    assert ranking is not None
+    assert ranking.datasets == ("texas",)
+    assert ranking.ranks == {"mlp": 1.0, "gcn": 2.0, "gat": 3.0}
+    assert not any("cornell" in text for text in warnings(index_cells(cells), FACTS))
+
+
+def test_the_rule_for_within_takes_the_printed_deviation() -> None:
+    printed = paper_table("table1").right("mlp", "texas")
+    assert printed is not None
+    assert printed.std is not None
+    near = cell("mlp", "texas", [printed.mean + printed.std] * 2)
+    far = cell("mlp", "texas", [printed.mean, printed.mean + 2 * printed.std + 0.1])
+    assert agrees(near, printed)
+    assert not agrees(far, printed)  # though ours deviate by more
+    assert "0 of 1 cells are within 2 points or one standard deviation (the printed" in markdown(
+        [far]
+    )
+
+
+def test_a_model_without_a_score_somewhere_is_not_ranked() -> None:
+    cells = [cell(m, d, [60, 70]) for m in ("mlp", "gcn") for d in FACTS]
+    cells += [cell("gat", "texas", [60, 70]), cell("gat", "cornell", [60, math.nan])]
+    ranking = rank_models(index_cells(cells))
+    assert ranking is not None
+    assert ranking.left_out == ("gat",)
+    assert ranking.datasets == ("texas", "cornell")
+    assert rank_models(index_cells([cell(m, "texas", [math.nan]) for m in ("mlp", "gcn")])) is None
+
+
+def test_no_one_leads_where_no_one_has_a_score() -> None:
+    assert leaders([math.nan, math.nan]) == []
+
+
+def test_a_table_of_a_set_without_test_nodes_is_written(tiny: Graph, tmp_path: Path) -> None:
+    train, val = (np.stack([getattr(tiny.split(i), part) for i in range(2)], axis=1)
+                  for part in ("train", "val"))  # fmt: skip
+    write_npz(tiny.with_masks(train, val, np.zeros_like(val)), tmp_path / "own.npz")
+    request = TableRequest("table1", ("mlp", "gcn"), ("own",), epochs=1)
+    options = RunOptions(tmp_path / "t", tmp_path, "cpu", 0, quiet=True)
+    run_table(request, options, protocol="validation", reference="mlp")
+    assert "no test score" in (tmp_path / "t" / "table.md").read_text()
