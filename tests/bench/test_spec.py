@@ -16,6 +16,7 @@ from djgnn.bench.spec import CellSpec, make_spec
 from djgnn.errors import InputError
 
 SPEC = make_spec("gcn", "own", (0, 1), epochs=2)
+GRAPH_FILES = ("graph", "operator", "operator_rows", "splits")
 
 
 def test_a_key_changes_with_all_that_changes_a_number() -> None:
@@ -77,6 +78,29 @@ def test_code_is_what_the_model_can_import() -> None:
     found = code._closure(["djgnn.bench.cell", "djgnn.baselines.gcn"])
     assert {"djgnn.training.loop", "djgnn.baselines.gcn", "djgnn.bench.cell"} <= found
     assert not found & {"djgnn.baselines.mlp", "djgnn.graph.tables", "djgnn.bench.store"}
+
+
+@pytest.mark.parametrize("model", ["djgnn", "gcn", "mlp"])
+def test_code_counts_the_graph_and_not_its_readers(model: str) -> None:
+    found = code._modules(model)
+    assert {f"djgnn.graph.{name}" for name in GRAPH_FILES} <= found
+    assert not any(name.startswith(("djgnn.cli", "djgnn.report")) for name in found)
+    assert not found & {f"djgnn.graph.{name}" for name in ("npz", "registry", "tables", "checks")}
+
+
+@pytest.mark.parametrize("model", ["djgnn", "gcn", "mlp"])
+@pytest.mark.parametrize("name", GRAPH_FILES)
+def test_a_change_of_the_graph_is_another_version(
+    model: str, name: str, tmp_path: Path, monkeypatch
+) -> None:
+    version = code.code_version.__wrapped__
+    before, real = version(model), code._file
+    changed = tmp_path / f"{name}.py"
+    changed.write_text(real(f"djgnn.graph.{name}").read_text() + "\nCHANGED = True\n")
+    monkeypatch.setattr(
+        code, "_file", lambda of: changed if of == f"djgnn.graph.{name}" else real(of)
+    )
+    assert version(model) != before
 
 
 def test_records_travel_and_half_a_line_is_forgiven(folder: Path, tmp_path: Path) -> None:
