@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from djgnn.bench import code_version as code
+from djgnn.bench.plan import DataFacts
 from djgnn.bench.record import SplitRecord, read_records
 from djgnn.bench.runner import Runner, describe
-from djgnn.bench.spec import CellSpec, make_spec
+from djgnn.bench.spec import CellSpec, data_key, make_spec, metric_of
 from djgnn.errors import InputError
+from djgnn.graph import Graph
 
 SPEC = make_spec("gcn", "own", (0, 1), epochs=2)
 GRAPH_FILES = ("graph", "operator", "operator_rows", "splits")
@@ -44,6 +46,17 @@ def test_a_key_does_not_change_with_what_is_only_said() -> None:
     named = make_spec("djgnn:author", "texas", (0,))
     chosen = make_spec("djgnn", "texas", (0,), preset="author")
     assert named.key(0, "d", "c") == chosen.key(0, "d", "c")
+
+
+def test_the_data_of_a_result_is_its_hash_and_how_it_is_scored(tiny: Graph) -> None:
+    assert data_key(tiny) == tiny.content_hash  # results from before the metric counted stay valid
+    auc = replace(tiny, card={**tiny.card, "metric": "roc_auc"})
+    more = replace(tiny, class_names=(*tiny.classes(), "never seen"))
+    assert auc.content_hash == more.content_hash == tiny.content_hash
+    keys = [SPEC.key(0, data_key(graph), "code") for graph in (tiny, auc, more)]
+    assert len(set(keys)) == 3
+    assert [metric_of(data_key(graph)) for graph in (auc, more)] == ["roc_auc", "accuracy"]
+    assert DataFacts.of(auc).sha256 == data_key(auc)
 
 
 def test_a_spec_travels_as_json() -> None:

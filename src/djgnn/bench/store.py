@@ -12,6 +12,7 @@ found again whatever table asked for it, and never mistaken for another one.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from djgnn.bench.cell import CellResult
 from djgnn.bench.code_version import code_version
 from djgnn.bench.record import SplitRecord, read_records
 from djgnn.bench.spec import CellSpec
-from djgnn.errors import InputError
+from djgnn.errors import DamagedRecordWarning, InputError
 from djgnn.graph.files import atomic_write
 from djgnn.training.folder import RESULT, new_folder
 
@@ -88,10 +89,13 @@ class Store:
 
     Args:
         folder: Where; made if it is not there.
-        any_code: Take figures of other versions of the code where this one's are missing.
+        any_code: Take figures of other versions of the code where this one's are missing: of
+            several the latest, by the time in the record, then by version and key.
+
+    A file that is no record, or not the one its name says, is not used, with a warning.
 
     Raises:
-        InputError: If the folder cannot be made, or holds a file that is no record.
+        InputError: If the folder cannot be made.
     """
 
     def __init__(self, folder: str | Path, any_code: bool = False) -> None:
@@ -107,15 +111,30 @@ class Store:
         self._records: dict[str, SplitRecord] = {}
         self._content: dict[str, SplitRecord] = {}
         for file in sorted((self.folder / SPLITS).glob("[!.]*.json")):
-            for record in read_records(file):
-                self._keep(record)
+            self._look(file)
 
     def get(self, key: str) -> SplitRecord | None:
         """The record of a key, if there is one; another process may have just written it."""
-        file = self.folder / SPLITS / f"{key}.json"
-        if key not in self._records and file.is_file():
-            self._keep(next(read_records(file)))
+        held = self._records.get(key)
+        if held is None or not held.done:
+            self._look(self._file(key))
         return self._records.get(key)
+
+    def _file(self, key: str) -> Path:
+        return self.folder / SPLITS / f"{key}.json"
+
+    def _look(self, file: Path) -> None:
+        """Keep the record of a file of this folder, unless it is damaged."""
+        if not file.is_file():
+            return
+        try:
+            records = list(read_records(file))
+            if [record.key for record in records] != [file.stem]:
+                raise InputError(f"{file}: does not hold the record of its name; delete it")
+        except InputError as error:
+            warnings.warn(f"not used: {error}", DamagedRecordWarning, stacklevel=3)
+            return
+        self._keep(records[0])
 
     def find(self, spec: CellSpec, split: int, data_sha256: str) -> SplitRecord | None:
         """The record of a split of a cell; of other code if that is allowed and it has figures."""
@@ -126,10 +145,10 @@ class Store:
 
     def put(self, record: SplitRecord) -> bool:
         """Keep a record; figures are never replaced. Returns whether it was kept."""
-        held = self._records.get(record.key)
+        held = self.get(record.key)
         if held is not None and held.done:
             return False
-        with atomic_write(self.folder / SPLITS / f"{record.key}.json") as file:
+        with atomic_write(self._file(record.key)) as file:
             file.write((record.to_json() + "\n").encode("utf-8"))
         self._keep(record)
         return True
@@ -137,11 +156,17 @@ class Store:
     def _keep(self, record: SplitRecord) -> None:
         self._records[record.key] = record
         if record.done:
-            self._content[record.content_key()] = record
+            content = record.content_key()
+            self._content[content] = max(self._content.get(content, record), record, key=_age)
 
     def take_in(self, files: Iterable[str | Path]) -> int:
-        """Keep the records of files written elsewhere; returns how many were new."""
-        return sum(self.put(record) for file in files for record in read_records(file))
+        """Keep the records of files written elsewhere; returns how many were new.
+
+        Raises:
+            InputError: If a line is no record, or its key is not that of what it says.
+        """
+        found = [record for file in files for record in read_records(file)]
+        return sum(self.put(record) for record in found)
 
     def missing(self, spec: CellSpec, data_sha256: str, retry_failed: bool = False) -> list[int]:
         """The splits of a cell that have no record, or a failed one that is to be retried."""
@@ -183,3 +208,8 @@ class Store:
         with atomic_write(target) as file:
             file.write("".join(lines).encode("utf-8"))
         return target
+
+
+def _age(record: SplitRecord) -> tuple[str, str, str]:
+    """Sorts records from the oldest to the latest; those without a time come first."""
+    return record.finished, record.code, record.key
