@@ -180,6 +180,41 @@ def test_wrong_options_are_named(
         run_tune(replace(options_for(folder, tmp_path, 1), **change))
 
 
+def other_code(monkeypatch) -> None:
+    for module in ("search", "store", "runner"):
+        monkeypatch.setattr(f"djgnn.bench.{module}.code_version", lambda model: "9.9+other")
+
+
+def test_trials_of_other_code_count_only_if_allowed(
+    folder: Path, tmp_path: Path, monkeypatch
+) -> None:
+    options = options_for(folder, tmp_path, 2, splits="0")
+    first = run_tune(options)["searches"][0]
+    rows, real, ran = history(tmp_path), runners.Runner.run, []
+    monkeypatch.setattr(
+        runners.Runner, "run", lambda self, spec, s: ran.append(s) or real(self, spec, s)
+    )
+    other_code(monkeypatch)
+    allowed = run_tune(replace(options, any_code=True))["searches"][0]
+    assert (ran, allowed["code"], history(tmp_path)) == ([], first["code"], rows)
+    again = run_tune(options)["searches"][0]
+    assert (ran, again["code"], again["trials"]) == ([0, 0], "9.9+other", 2)
+
+
+def test_a_study_of_any_code_goes_on(tiny: Graph, tmp_path: Path, monkeypatch) -> None:
+    search, url = search_of(tiny, any_code=True), f"sqlite:///{tmp_path}/s.db"
+    slots = Slots(search, url, 1)
+    slots.finish(slots.claim(), 50.0, _state("COMPLETE"), "")
+    other_code(monkeypatch)
+    assert len(Slots(search_of(tiny, any_code=True), url, 1).finished()) == 1
+    assert not Slots(search_of(tiny), url, 1).finished()
+
+
+def test_studies_from_before_the_code_counted_keep_their_name() -> None:
+    search = Search("mlp", "own", (0,), {"a": 1}, {}, data_sha256="d")
+    assert search.name == "mlp-own-ca50ac8474"
+
+
 def test_another_search_has_another_name(tiny: Graph) -> None:
     search = search_of(tiny)
     assert search.name == search_of(tiny).name
