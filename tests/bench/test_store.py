@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from djgnn.bench.plan import DataFacts, missing_units
+from djgnn.bench.cell import run_cell
+from djgnn.bench.plan import DataFacts, missing_units, run_plan
 from djgnn.bench.record import SplitRecord, read_records
 from djgnn.bench.runner import Runner
 from djgnn.bench.spec import CellSpec, make_spec
 from djgnn.bench.store import Store
 from djgnn.errors import DamagedRecordWarning, InputError
 from djgnn.graph import Graph, write_npz
+from djgnn.report.comparison import comparison_payload
 
 SPEC = make_spec("mlp", "own", (0, 1), epochs=2)
 
@@ -125,6 +127,60 @@ def test_of_several_versions_the_latest_is_taken(record: SplitRecord, tmp_path: 
     for code in ("9.9+b", "9.9+c", "9.9+a"):
         store.put(of_code(record, code, finished=""))
     assert store.find(SPEC, 0, record.data_sha256).code == "9.9+c"
+
+
+def test_a_cell_says_what_made_each_split(record: SplitRecord, tmp_path: Path) -> None:
+    key = SPEC.key(1, record.data_sha256, "9.9+other")
+    versions = {**record.versions, "torch": "0.1"}
+    second = replace(record, split=1, key=key, code="9.9+other", device="cuda", versions=versions)
+    store = Store(tmp_path, any_code=True)
+    store.put(record)
+    store.put(second)
+    cell = store.cell(SPEC, record.data_sha256)
+    line = json.loads(store.write_results([cell]).read_text())
+    assert [(s["code"], s["device"]) for s in line["splits"]] == [
+        (record.code, "cpu"),
+        ("9.9+other", "cuda"),
+    ]
+    assert [s["versions"] for s in line["splits"]] == [record.versions, versions]
+    assert (line["code"], line["device"]) == (sorted([record.code, "9.9+other"]), ["cpu", "cuda"])
+    assert line["versions"]["torch"] == sorted(["0.1", record.versions["torch"]])
+    assert line["versions"]["numpy"] == record.versions["numpy"]
+    alone = Store(tmp_path).cell(replace(SPEC, splits=(0,)), record.data_sha256).to_dict()
+    assert (alone["code"], alone["device"]) == (record.code, "cpu")
+    assert alone["versions"] == record.versions
+
+
+def test_a_split_without_test_nodes_is_said_in_json(tiny: Graph, tmp_path: Path) -> None:
+    test = tiny.test_mask.copy()
+    test[:, 0] = False
+    graph = tiny.with_masks(tiny.train_mask, tiny.val_mask, test)
+    write_npz(graph, tmp_path / "own.npz")
+    cell = run_cell("mlp", graph, SPEC.recipe(), (0, 1))
+    found = _strict(json.dumps(cell.to_dict()))
+    assert (found["test_mean"], found["splits"][0]["test"]) == (None, None)
+    assert found["splits"][1]["test"] == cell.splits[1].test
+
+    store, facts = Store(tmp_path / "t"), {"own": DataFacts.of(graph)}
+    run_plan([SPEC], facts, store, workers=0, device="cpu", data=tmp_path)
+    finished = Store(store.folder).cell(SPEC, facts["own"].sha256)
+    assert finished.complete
+    found = _strict(store.write_results([finished]).read_text())
+    assert (found["test_mean"], found["test_std"], found["oracle_mean"]) == (None, None, None)
+    for file in store.folder.rglob("*.json*"):
+        assert all(map(_strict, file.read_text().splitlines() if file.suffix == ".jsonl" else []))
+        assert "NaN" not in file.read_text()
+    (row,) = comparison_payload([store.folder])["cells"]
+    assert row["test_mean"] == pytest.approx(found["splits"][1]["test"])
+
+
+def _strict(text: str) -> dict:
+    """JSON as the standard has it."""
+
+    def refuse(word: str) -> None:
+        raise ValueError(word)
+
+    return json.loads(text, parse_constant=refuse)
 
 
 def test_figures_on_disk_are_never_replaced(record: SplitRecord, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from djgnn.bench.cell import sayable
 from djgnn.bench.spec import CellSpec, metric_of
 from djgnn.errors import InputError
 from djgnn.graph.files import readable_file
@@ -144,8 +145,8 @@ def now() -> str:
 
 def plain_result(result: SplitResult | None, **values: float) -> dict[str, float | None]:
     """Figures for a record; what is not a number becomes ``None``, which JSON can say."""
-    found = result.to_dict() if result is not None else values
-    return {k: v if math.isfinite(v) else None for k, v in found.items()}
+    plain: dict[str, float | None] = sayable(result.to_dict() if result is not None else values)
+    return plain
 
 
 def read_records(path: str | Path) -> Iterator[SplitRecord]:

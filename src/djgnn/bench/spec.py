@@ -99,7 +99,7 @@ class CellSpec:
             spec = cls(
                 label=str(values["label"]),
                 dataset=str(values["dataset"]),
-                config=dict(values["config"]),
+                config=_plain(dict(values["config"])),
                 splits=tuple(int(s) for s in values["splits"]),
                 seed=int(values.get("seed", 0)),
                 evaluate=bool(values.get("evaluate", True)),
@@ -194,12 +194,12 @@ def make_spec(
             recipe = resolve(name, dataset) if own else baseline_config(model, dataset)
         if model_of(recipe) != model:
             raise ValueError(f"the configuration is one of {model_of(recipe)}, not of {model}")
-        config = recipe.replace(**wanted_changes).to_dict()
+        config = _plain(recipe.replace(**wanted_changes).to_dict())
     except InputError:
         raise
     except (TypeError, ValueError) as error:
         raise InputError(f"configuration: {error}") from error
-    return CellSpec(label, dataset, _plain(config), splits, seed)
+    return CellSpec(label, dataset, config, splits, seed)
 
 
 def recipe_from(model: str, values: Mapping[str, Any]) -> Recipe:
@@ -235,7 +235,7 @@ def read_recipe(model: str, path: str | Path) -> Recipe:
 
 def _plain(values: Any) -> dict[str, Any]:
     """As JSON gives it back, so that a key is the same on both sides."""
-    plain: dict[str, Any] = json.loads(json.dumps(values))
+    plain: dict[str, Any] = json.loads(json.dumps(values, allow_nan=False))
     return plain
 
 
@@ -252,5 +252,5 @@ def _without_unset(values: Any) -> Any:
 
 
 def _hash(content: Any) -> str:
-    text = json.dumps(content, sort_keys=True)
+    text = json.dumps(content, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:24]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,17 +69,24 @@ class FinishedCell:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON: the figures, the failures, the code."""
-        values = self.result().to_dict() if len(self.failures) < len(self.records) else {}
+        """Plain values, for JSON: the figures, the failures, and what made each of them.
+
+        The device, the code and the versions of the cell are those of all its splits; where these
+        differ, a sorted list of them.
+        """
+        done = [record for record in self.records if record.done]
+        values = self.result().to_dict() if done else {}
+        for split, record in zip(values.get("splits", ()), done, strict=True):
+            split.update(_origin(record))
         return {
             **values,
             "model": self.spec.label,
             "dataset": self.spec.dataset,
             "seed": self.spec.seed,
-            "code": self.records[0].code,
-            "device": self.records[0].device,
+            **_shared([_origin(record) for record in self.records]),
             "failures": [
-                {"split": f.split, "status": f.status, "reason": f.reason} for f in self.failures
+                {"split": f.split, "status": f.status, "reason": f.reason, **_origin(f)}
+                for f in self.failures
             ],
         }
 
@@ -190,7 +197,7 @@ class Store:
         key = cell.spec.cell_key(first.data_sha256, first.code)
         name = f"{cell.spec.label.replace(':', '-')}-{key[:10]}"
         target = self.folder / CELLS / cell.spec.dataset / name
-        card = json.dumps(cell.to_dict(), indent=1, ensure_ascii=False) + "\n"
+        card = json.dumps(cell.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         if (target / RESULT).is_file() and (target / RESULT).read_text("utf-8") == card:
             return target
         with new_folder(target, overwrite=True) as folder:
@@ -204,10 +211,34 @@ class Store:
     def write_results(self, cells: Sequence[FinishedCell]) -> Path:
         """Write one line per cell."""
         target = self.folder / RESULTS
-        lines = (json.dumps(cell.to_dict(), ensure_ascii=False) + "\n" for cell in cells)
         with atomic_write(target) as file:
-            file.write("".join(lines).encode("utf-8"))
+            for cell in cells:
+                line = json.dumps(cell.to_dict(), ensure_ascii=False, allow_nan=False)
+                file.write(f"{line}\n".encode())
         return target
+
+
+def _origin(record: SplitRecord) -> dict[str, Any]:
+    """What made a record."""
+    return {"code": record.code, "device": record.device, "versions": dict(record.versions)}
+
+
+def _shared(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What mappings agree on, and a sorted list where they do not.
+
+    Example:
+        >>> _shared([{"a": "x", "b": {"c": "1"}}, {"a": "y", "b": {"c": "1"}}])
+        {'a': ['x', 'y'], 'b': {'c': '1'}}
+    """
+    found: dict[str, Any] = {}
+    for key in dict.fromkeys(key for value in values for key in value):
+        held = [value[key] for value in values if key in value]
+        if all(isinstance(one, Mapping) for one in held):
+            found[key] = _shared(held)
+        else:
+            several = sorted(set(held))
+            found[key] = several[0] if len(several) == 1 else several
+    return found
 
 
 def _age(record: SplitRecord) -> tuple[str, str, str]:
