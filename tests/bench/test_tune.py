@@ -133,6 +133,26 @@ def test_another_machine_is_given_time(tiny: Graph, tmp_path: Path, monkeypatch)
     assert Slots(search, url, 1).claim() is not None
 
 
+def test_signs_of_life_go_on_after_an_error(tiny: Graph, tmp_path: Path, monkeypatch) -> None:
+    slots = Slots(search_of(tiny), f"sqlite:///{tmp_path}/s.db", 1)
+    trial = slots.claim()
+    before = slots.storage.get_trial(trial._trial_id).user_attrs["beat"]
+    real, calls, beaten = slots.storage.set_trial_user_attr, [], threading.Event()
+
+    def sometimes(*arguments: object) -> None:
+        calls.append(arguments)
+        if len(calls) < 3:
+            raise OSError("the storage is away")
+        real(*arguments)
+        beaten.set()
+
+    monkeypatch.setattr(slots.storage, "set_trial_user_attr", sometimes)
+    monkeypatch.setattr(slot_module, "BEAT", 0.01)
+    with slots.alive(trial):
+        assert beaten.wait(30)
+    assert slots.storage.get_trial(trial._trial_id).user_attrs["beat"] > before
+
+
 def test_failures_use_up_a_trial_and_say_why(folder: Path, tmp_path: Path, monkeypatch) -> None:
     real, calls = runners.build, []
 
