@@ -27,5 +27,9 @@ class DisconnectedWarning(DJGNNWarning):
     """The graph has several components and the result speaks of one of them only."""
 
 
+class DamagedRecordWarning(DJGNNWarning):
+    """A file in a folder of results is not what its name says, and is not used."""
+
+
 class UnseenCategoryWarning(DJGNNWarning):
     """A new node has a category that no node had in training."""

@@ -116,6 +116,22 @@ def test_a_killed_process_costs_its_split_alone(tiny: Graph, folder: Path, tmp_p
     assert second.outcome.startswith("failed: InputError: own: ")
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
+def test_a_process_killed_between_two_splits_costs_none(tiny: Graph, folder: Path) -> None:
+    from djgnn.bench.plan import lost_records
+
+    spec = make_spec("mlp", "own", (0, 1), epochs=2)
+    mine = set(children(os.getpid()))
+    lost = lost_records({"own": DataFacts.of(tiny)}, "cpu")
+    run = run_units([(spec, 0), (spec, 1)], workers=1, device="cpu", data=folder, lost=lost)
+    first = next(run)
+    (worker,) = _workers(mine)
+    os.kill(worker, signal.SIGKILL)
+    until(lambda: not _runs(worker))
+    (second,) = run
+    assert [(r.split, r.outcome) for r in (first, second)] == [(0, "done"), (1, "done")]
+
+
 def _workers(known: set[int]) -> list[int]:
     """Processes of the pool, not the tracker that multiprocessing starts beside them."""
     found = set(children(os.getpid())) - known

@@ -63,6 +63,17 @@ def test_a_resumed_study_repeats_nothing_and_changes_no_number(
     assert lines(folder) == after
 
 
+def test_figures_that_are_not_there_are_null(finished: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "again"
+    shutil.copytree(finished, folder)
+    first, *rest = lines(folder)
+    kept = [{**first, "test": None, "R": None}, *rest[:-1]]
+    (folder / CELLS).write_text("".join(json.dumps(cell) + "\n" for cell in kept))
+    after = run_study(STUDY, folder)
+    assert np.isnan([after[0]["test"], after[0]["R"]]).all()
+    assert lines(folder)[0] == kept[0]
+
+
 def test_a_missing_array_of_the_figure_is_made_again(finished: Path, tmp_path: Path) -> None:
     folder = tmp_path / "again"
     shutil.copytree(finished, folder)

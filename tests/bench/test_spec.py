@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 
 from djgnn.bench import code_version as code
+from djgnn.bench.plan import DataFacts
 from djgnn.bench.record import SplitRecord, read_records
 from djgnn.bench.runner import Runner, describe
-from djgnn.bench.spec import CellSpec, make_spec
+from djgnn.bench.spec import CellSpec, data_key, make_spec, metric_of
 from djgnn.errors import InputError
+from djgnn.graph import Graph
 
 SPEC = make_spec("gcn", "own", (0, 1), epochs=2)
+GRAPH_FILES = ("graph", "operator", "operator_rows", "splits")
 
 
 def test_a_key_changes_with_all_that_changes_a_number() -> None:
@@ -43,6 +46,17 @@ def test_a_key_does_not_change_with_what_is_only_said() -> None:
     named = make_spec("djgnn:author", "texas", (0,))
     chosen = make_spec("djgnn", "texas", (0,), preset="author")
     assert named.key(0, "d", "c") == chosen.key(0, "d", "c")
+
+
+def test_the_data_of_a_result_is_its_hash_and_how_it_is_scored(tiny: Graph) -> None:
+    assert data_key(tiny) == tiny.content_hash  # results from before the metric counted stay valid
+    auc = replace(tiny, card={**tiny.card, "metric": "roc_auc"})
+    more = replace(tiny, class_names=(*tiny.classes(), "never seen"))
+    assert auc.content_hash == more.content_hash == tiny.content_hash
+    keys = [SPEC.key(0, data_key(graph), "code") for graph in (tiny, auc, more)]
+    assert len(set(keys)) == 3
+    assert [metric_of(data_key(graph)) for graph in (auc, more)] == ["roc_auc", "accuracy"]
+    assert DataFacts.of(auc).sha256 == data_key(auc)
 
 
 def test_a_spec_travels_as_json() -> None:
@@ -77,6 +91,29 @@ def test_code_is_what_the_model_can_import() -> None:
     found = code._closure(["djgnn.bench.cell", "djgnn.baselines.gcn"])
     assert {"djgnn.training.loop", "djgnn.baselines.gcn", "djgnn.bench.cell"} <= found
     assert not found & {"djgnn.baselines.mlp", "djgnn.graph.tables", "djgnn.bench.store"}
+
+
+@pytest.mark.parametrize("model", ["djgnn", "gcn", "mlp"])
+def test_code_counts_the_graph_and_not_its_readers(model: str) -> None:
+    found = code._modules(model)
+    assert {f"djgnn.graph.{name}" for name in GRAPH_FILES} <= found
+    assert not any(name.startswith(("djgnn.cli", "djgnn.report")) for name in found)
+    assert not found & {f"djgnn.graph.{name}" for name in ("npz", "registry", "tables", "checks")}
+
+
+@pytest.mark.parametrize("model", ["djgnn", "gcn", "mlp"])
+@pytest.mark.parametrize("name", GRAPH_FILES)
+def test_a_change_of_the_graph_is_another_version(
+    model: str, name: str, tmp_path: Path, monkeypatch
+) -> None:
+    version = code.code_version.__wrapped__
+    before, real = version(model), code._file
+    changed = tmp_path / f"{name}.py"
+    changed.write_text(real(f"djgnn.graph.{name}").read_text() + "\nCHANGED = True\n")
+    monkeypatch.setattr(
+        code, "_file", lambda of: changed if of == f"djgnn.graph.{name}" else real(of)
+    )
+    assert version(model) != before
 
 
 def test_records_travel_and_half_a_line_is_forgiven(folder: Path, tmp_path: Path) -> None:

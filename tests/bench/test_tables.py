@@ -165,26 +165,56 @@ def test_named_sets_must_be_here(folder: Path, no_network, empty_cache) -> None:
         plan_table(replace(REQUEST, datasets=("own", "nowhere")), folder)
 
 
-def tuned(root: Path, model: str, trials: int) -> None:
+def tuned(root: Path, model: str, trials: int, graph: Graph, **changes: object) -> None:
     place = root / f"{model}-own"
-    place.mkdir(parents=True)
+    place.mkdir(parents=True, exist_ok=True)
     recipe = make_spec(model, "own", (0,), epochs=2, changes={"dropout": 0.1}).recipe()
     (place / "best.yaml").write_text(recipe.to_yaml())
-    (place / "search.json").write_text(json.dumps({"trials": trials}))
+    card = {"trials": trials, "splits": [0], "sampler": "tpe", "pruner": "median", "epochs": 2}
+    card = {**card, "data_sha256": graph.content_hash, **changes}
+    (place / "search.json").write_text(json.dumps(card))
 
 
-def test_unequal_budgets_are_refused_or_said(folder: Path, tmp_path: Path) -> None:
-    tuned(tmp_path, "mlp", 20)
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"sampler": "random"}, "sampler random, tpe"),
+        ({"pruner": "none"}, "pruner median, none"),
+        ({"epochs": 3}, "epochs 2, 3"),
+        ({"splits": [0, 1]}, "splits on own (mlp 0, gcn 0 1)"),
+        ({"splits": None}, "splits on own (mlp 0, gcn unknown)"),
+        ({"data_sha256": "other"}, "own is not the data that was searched on (gcn)"),
+    ],
+)
+def test_searches_that_are_not_alike_are_said(
+    tiny: Graph, folder: Path, tmp_path: Path, change: dict, said: str
+) -> None:
+    tuned(tmp_path, "mlp", 20, tiny)
+    tuned(tmp_path, "gcn", 20, tiny)
+    request = replace(REQUEST, tuned=tmp_path)
+    assert plan_table(request, folder).remarks[-1] == (
+        "Every configuration is the best of 20 trials, chosen on validation. The searches are "
+        "alike but for their spaces."
+    )
+    tuned(tmp_path, "gcn", 20, tiny, **change)
+    assert plan_table(request, folder).remarks[-2:] == (
+        "Every configuration is the best of 20 trials, chosen on validation.",
+        f"The searches are NOT alike: {said}.",
+    )
+
+
+def test_unequal_budgets_are_refused_or_said(tiny: Graph, folder: Path, tmp_path: Path) -> None:
+    tuned(tmp_path, "mlp", 20, tiny)
     request = replace(REQUEST, tuned=tmp_path)
     with pytest.raises(InputError, match="has no finished search; run `djgnn bench tune"):
         plan_table(request, folder)
-    tuned(tmp_path, "gcn", 5)
+    tuned(tmp_path, "gcn", 5, tiny)
     with pytest.raises(InputError, match=r"same number of trials.*got 5 trials, 20 trials"):
         plan_table(request, folder)
     plan = plan_table(replace(request, budget_free=True), folder)
     assert "The budgets are NOT equal: 5 trials, 20 trials." in plan.remarks
     assert plan.specs[0].config["options"]["dropout"] == 0.1
-    (tmp_path / "gcn-own" / "search.json").write_text(json.dumps({"trials": 20}))
+    tuned(tmp_path, "gcn", 20, tiny)
     assert any("best of 20 trials" in remark for remark in plan_table(request, folder).remarks)
 
 

@@ -133,6 +133,26 @@ def test_another_machine_is_given_time(tiny: Graph, tmp_path: Path, monkeypatch)
     assert Slots(search, url, 1).claim() is not None
 
 
+def test_signs_of_life_go_on_after_an_error(tiny: Graph, tmp_path: Path, monkeypatch) -> None:
+    slots = Slots(search_of(tiny), f"sqlite:///{tmp_path}/s.db", 1)
+    trial = slots.claim()
+    before = slots.storage.get_trial(trial._trial_id).user_attrs["beat"]
+    real, calls, beaten = slots.storage.set_trial_user_attr, [], threading.Event()
+
+    def sometimes(*arguments: object) -> None:
+        calls.append(arguments)
+        if len(calls) < 3:
+            raise OSError("the storage is away")
+        real(*arguments)
+        beaten.set()
+
+    monkeypatch.setattr(slots.storage, "set_trial_user_attr", sometimes)
+    monkeypatch.setattr(slot_module, "BEAT", 0.01)
+    with slots.alive(trial):
+        assert beaten.wait(30)
+    assert slots.storage.get_trial(trial._trial_id).user_attrs["beat"] > before
+
+
 def test_failures_use_up_a_trial_and_say_why(folder: Path, tmp_path: Path, monkeypatch) -> None:
     real, calls = runners.build, []
 
@@ -178,6 +198,41 @@ def test_wrong_options_are_named(
     monkeypatch.setattr(slot_module, "OPENING", 1)
     with pytest.raises(InputError, match=message):
         run_tune(replace(options_for(folder, tmp_path, 1), **change))
+
+
+def other_code(monkeypatch) -> None:
+    for module in ("search", "store", "runner"):
+        monkeypatch.setattr(f"djgnn.bench.{module}.code_version", lambda model: "9.9+other")
+
+
+def test_trials_of_other_code_count_only_if_allowed(
+    folder: Path, tmp_path: Path, monkeypatch
+) -> None:
+    options = options_for(folder, tmp_path, 2, splits="0")
+    first = run_tune(options)["searches"][0]
+    rows, real, ran = history(tmp_path), runners.Runner.run, []
+    monkeypatch.setattr(
+        runners.Runner, "run", lambda self, spec, s: ran.append(s) or real(self, spec, s)
+    )
+    other_code(monkeypatch)
+    allowed = run_tune(replace(options, any_code=True))["searches"][0]
+    assert (ran, allowed["code"], history(tmp_path)) == ([], first["code"], rows)
+    again = run_tune(options)["searches"][0]
+    assert (ran, again["code"], again["trials"]) == ([0, 0], "9.9+other", 2)
+
+
+def test_a_study_of_any_code_goes_on(tiny: Graph, tmp_path: Path, monkeypatch) -> None:
+    search, url = search_of(tiny, any_code=True), f"sqlite:///{tmp_path}/s.db"
+    slots = Slots(search, url, 1)
+    slots.finish(slots.claim(), 50.0, _state("COMPLETE"), "")
+    other_code(monkeypatch)
+    assert len(Slots(search_of(tiny, any_code=True), url, 1).finished()) == 1
+    assert not Slots(search_of(tiny), url, 1).finished()
+
+
+def test_studies_from_before_the_code_counted_keep_their_name() -> None:
+    search = Search("mlp", "own", (0,), {"a": 1}, {}, data_sha256="d")
+    assert search.name == "mlp-own-ca50ac8474"
 
 
 def test_another_search_has_another_name(tiny: Graph) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -59,8 +60,8 @@ class CellResult:
         return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {
+        """Plain values, for JSON; ``None`` for figures that are not there."""
+        values = {
             "model": self.model,
             "dataset": self.dataset,
             "preset": self.preset,
@@ -80,6 +81,8 @@ class CellResult:
             "versions": self.versions,
             "config": self.config,
         }
+        plain: dict[str, Any] = sayable(values)
+        return plain
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +98,20 @@ class Built:
     def parameters(self) -> int:
         """Number of trainable weights."""
         return sum(p.numel() for p in self.module.parameters() if p.requires_grad)
+
+
+def sayable(value: Any) -> Any:
+    """Plain values with ``None`` in place of numbers that JSON cannot say.
+
+    Example:
+        >>> sayable({"test": float("nan"), "splits": [1, float("inf")]})
+        {'test': None, 'splits': [1, None]}
+    """
+    if isinstance(value, Mapping):
+        return {key: sayable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [sayable(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def model_of(recipe: Recipe) -> str:

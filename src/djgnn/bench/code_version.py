@@ -11,9 +11,15 @@ from typing import Any
 import djgnn
 
 ROOT = Path(djgnn.__file__).parent
-COMMON = ("djgnn.bench.cell",)
-OF_GRAPH = ("djgnn.graph.graph", "djgnn.graph.operator")
+OF_GRAPH = (
+    "djgnn.graph.graph",
+    "djgnn.graph.operator",
+    "djgnn.graph.operator_rows",
+    "djgnn.graph.splits",
+)
 """What counts of the first room; for readers and checks the hash of the data stands."""
+COMMON = ("djgnn.bench.cell", *OF_GRAPH)
+"""Where every model starts. The first room is imported as a whole, which does not count."""
 
 
 @cache
@@ -21,7 +27,8 @@ def code_version(model: str) -> str:
     """The version of this package and of the source behind one model, such as ``0.1.0+1f2e3d4c``.
 
     The source is what a run of the model can import, found by following the imports of
-    :mod:`djgnn.bench.cell` and of the model's own file; other baselines do not count. Comments,
+    :mod:`djgnn.bench.cell`, of the graph and of the model's own file; other baselines do not count,
+    nor do readers of files, for which the hash of the data stands. Comments,
     docstrings and layout do not count either, so that a better explanation repeats no run; nor does
     the version of Python, so that two machines can share their results.
 
@@ -32,11 +39,16 @@ def code_version(model: str) -> str:
         >>> code_version("gcn") == code_version("gcn") != code_version("mlp")
         True
     """
-    start = [*COMMON, f"djgnn.baselines.{model}"] if model != "djgnn" else list(COMMON)
     digest = hashlib.sha256()
-    for name in sorted(_closure(start)):
+    for name in sorted(_modules(model)):
         digest.update(f"{name}\n{_meaning(_file(name))}\n".encode())
     return f"{djgnn.__version__}+{digest.hexdigest()[:8]}"
+
+
+def _modules(model: str) -> set[str]:
+    """The modules behind one model."""
+    own = [] if model == "djgnn" else [f"djgnn.baselines.{model}"]
+    return _closure([*COMMON, *own])
 
 
 def _closure(names: list[str]) -> set[str]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from djgnn.bench.pool import Limits, Unit, run_units
-from djgnn.bench.record import SplitRecord
+from djgnn.bench.record import SplitRecord, now
 from djgnn.bench.runner import identity
-from djgnn.bench.spec import CellSpec
+from djgnn.bench.spec import CellSpec, data_key
 from djgnn.bench.store import FinishedCell, Store
 from djgnn.errors import InputError
 from djgnn.graph import Graph
@@ -21,7 +21,10 @@ Follow = Callable[[int, int, SplitRecord], None]
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What a plan needs to know of a data set; `sizes` are train, validation, test per split."""
+    """What a plan needs to know of a data set; `sizes` are train, validation, test per split.
+
+    `sha256` is what identifies its data, see :func:`djgnn.bench.spec.data_key`.
+    """
 
     name: str
     sha256: str
@@ -37,7 +40,7 @@ class DataFacts:
         sizes = [tuple(int(m.sum()) for m in (p.train, p.val, p.test)) for p in parts]
         return cls(
             name=graph.name,
-            sha256=graph.content_hash,
+            sha256=data_key(graph),
             metric=graph.metric,
             sizes=tuple((a, b, c) for a, b, c in sizes),
             remarks=tuple(str(text) for text in graph.card.get("oddities", ())),
@@ -153,6 +156,7 @@ def lost_records(
             device=device,
             metric=fact.metric,
             versions=versions(),
+            finished=now(),
         )
 
     return lost

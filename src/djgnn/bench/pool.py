@@ -24,6 +24,8 @@ Unit = tuple[CellSpec, int]
 """One split of one cell."""
 Lost = Callable[[Unit, str, str, float], SplitRecord]
 """Makes the record of a split that its process did not survive: status, reason, seconds."""
+BEGUN = "begun"
+"""What a worker answers to a unit; without it a dead one never got to it."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +78,15 @@ def run_units(
 
 @dataclass(eq=False)
 class _Process:
-    """A worker, the end of its pipe, and what it is at."""
+    """A worker, the end of its pipe, what it is at, and whether it has finished anything."""
 
     process: Any
     pipe: Connection
     unit: Unit | None = None
     since: float = 0.0
     last: CellSpec | None = None
+    begun: bool = False
+    served: bool = False
 
 
 @dataclass(eq=False)
@@ -130,7 +134,7 @@ class _Pool:
             for place, (spec, _) in enumerate(self.waiting)
         )
         worker.unit = self.waiting.pop(min(ranked)[-1])
-        worker.last, worker.since = worker.unit[0], time.monotonic()
+        worker.last, worker.since, worker.begun = worker.unit[0], time.monotonic(), False
         with suppress(OSError):  # a dead one is found, with its unit, when answers are collected
             worker.pipe.send(worker.unit)
 
@@ -140,14 +144,20 @@ class _Pool:
         ready = wait(list(handles), timeout=self._patience(begun))
         for worker in {handles[handle] for handle in ready}:
             try:
-                record: SplitRecord | BaseException = worker.pipe.recv()
+                answer: SplitRecord | BaseException | str = worker.pipe.recv()
             except (EOFError, OSError):
-                yield self._buried(worker, *_killed(worker.process))
+                if worker.served and not worker.begun:
+                    self._replace(worker)
+                else:
+                    yield self._buried(worker, *_killed(worker.process))
                 continue
-            if isinstance(record, BaseException):
-                raise record
-            worker.unit = None
-            yield record
+            if isinstance(answer, BaseException):
+                raise answer
+            if isinstance(answer, str):
+                worker.begun = True
+                continue
+            worker.unit, worker.served = None, True
+            yield answer
         limit = self.limits.split
         for worker in [w for w in self.live if w.unit is not None]:
             if limit is not None and time.monotonic() - worker.since > limit:
@@ -158,6 +168,13 @@ class _Pool:
         if self.limits.split is not None:
             ends += [w.since + self.limits.split for w in self.live if w.unit is not None]
         return max(0.0, min(ends) - time.monotonic()) + 0.01 if ends else None
+
+    def _replace(self, worker: _Process) -> None:
+        """Put back the unit of a worker that died between two of them, and start another one."""
+        assert worker.unit is not None
+        self.waiting.insert(0, worker.unit)
+        self._stop(worker)
+        self._start()
 
     def _buried(self, worker: _Process, status: str, reason: str) -> SplitRecord:
         """Record what a dead or late worker was at, and start another one."""
@@ -181,7 +198,7 @@ class _Pool:
 
 
 def serve(pipe: Connection, device: str, data: str | None) -> None:
-    """A worker's life: take a unit, run it, send its record, until there are no more."""
+    """A worker's life: take a unit, say so, run it, send its record, until there are no more."""
     die_with_the_parent()
     import torch
 
@@ -191,6 +208,7 @@ def serve(pipe: Connection, device: str, data: str | None) -> None:
     try:
         runner = Runner(device, data)
         while (unit := pipe.recv()) is not None:
+            pipe.send(BEGUN)
             pipe.send(runner.run(*unit))
     except (EOFError, KeyboardInterrupt):
         return

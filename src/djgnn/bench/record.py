@@ -7,10 +7,12 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from djgnn.bench.spec import CellSpec
+from djgnn.bench.cell import sayable
+from djgnn.bench.spec import CellSpec, metric_of
 from djgnn.errors import InputError
 from djgnn.graph.files import readable_file
 from djgnn.training.selection import SplitResult
@@ -24,7 +26,9 @@ class SplitRecord:
     """One split of a cell.
 
     `result` has the figures if `status` is ``"done"``, `reason` says why not otherwise. A search's
-    records have no test figures. `sizes` counts training, validation and test nodes.
+    records have no test figures. `sizes` counts training, validation and test nodes. `data_sha256`
+    is what identifies the data, see :func:`djgnn.bench.spec.data_key`. `finished` says when, in
+    UTC; older records do not know.
     """
 
     key: str
@@ -45,6 +49,7 @@ class SplitRecord:
     data_sha256: str
     code: str
     versions: Mapping[str, str]
+    finished: str = ""
 
     @property
     def done(self) -> bool:
@@ -81,19 +86,34 @@ class SplitRecord:
 
     def content_key(self) -> str:
         """What identifies the split whatever the code: its key without the code's version."""
-        spec = CellSpec(
-            self.label,
-            self.dataset,
-            self.config,
-            (self.split,),
-            self.seed,
-            evaluate="test" in (self.result or {}),
+        return self._spec("test" in (self.result or {})).key(self.split, self.data_sha256, "")
+
+    def check(self) -> None:
+        """Compare the key with what the record says.
+
+        Raises:
+            ValueError: If the key belongs to something else, or the metric is not that of the data.
+        """
+        ways = ("test" in self.result,) if self.result is not None else (True, False)
+        possible = (self._spec(way).keys(self.split, self.data_sha256, self.code) for way in ways)
+        if not any(self.key in keys for keys in possible):
+            raise ValueError(
+                "its key is not that of its model, configuration, data, seed, split and code "
+                f"(got {self.key!r})"
+            )
+        if self.metric != metric_of(self.data_sha256):
+            raise ValueError(f"its metric is not that of its data (got {self.metric!r})")
+
+    def _spec(self, evaluate: bool) -> CellSpec:
+        return CellSpec(
+            self.label, self.dataset, self.config, (self.split,), self.seed, evaluate=evaluate
         )
-        return spec.key(self.split, self.data_sha256, "")
 
     def to_json(self) -> str:
         """One line."""
         values = {"format": FORMAT, **dataclasses.asdict(self)}
+        if not self.finished:
+            del values["finished"]
         return json.dumps(values, ensure_ascii=False, allow_nan=False)
 
     @classmethod
@@ -101,25 +121,32 @@ class SplitRecord:
         """The inverse of :meth:`to_json`.
 
         Raises:
-            ValueError: If it is not a record.
+            ValueError: If it is not a record, or its key is not that of what it says.
         """
         values = json.loads(line)
         if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
             raise ValueError(f"it has no format {FORMAT!r}")
         names = {f.name for f in dataclasses.fields(cls)}
-        if set(values) != names:
-            raise ValueError(f"fields are missing or unknown: {', '.join(names ^ set(values))}")
+        wrong = names ^ (set(values) | {"finished"})
+        if wrong:
+            raise ValueError(f"fields are missing or unknown: {', '.join(sorted(wrong))}")
         values["sizes"] = tuple(values["sizes"])
         record = cls(**values)
         if record.status not in STATES or record.done != (record.result is not None):
             raise ValueError(f"its status is not possible (got {record.status!r})")
+        record.check()
         return record
+
+
+def now() -> str:
+    """The time, in UTC and to the microsecond: as text it sorts like the time itself."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 def plain_result(result: SplitResult | None, **values: float) -> dict[str, float | None]:
     """Figures for a record; what is not a number becomes ``None``, which JSON can say."""
-    found = result.to_dict() if result is not None else values
-    return {k: v if math.isfinite(v) else None for k, v in found.items()}
+    plain: dict[str, float | None] = sayable(result.to_dict() if result is not None else values)
+    return plain
 
 
 def read_records(path: str | Path) -> Iterator[SplitRecord]:
@@ -135,7 +162,7 @@ def read_records(path: str | Path) -> Iterator[SplitRecord]:
             continue
         try:
             yield SplitRecord.from_json(line)
-        except (TypeError, ValueError) as error:
+        except (AttributeError, TypeError, ValueError) as error:
             if number == len(lines):  # no line feed after it: it was being written
                 return
             raise InputError(

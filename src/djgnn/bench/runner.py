@@ -11,8 +11,8 @@ import torch
 
 from djgnn.bench.cell import Built, build, run_split, train_split
 from djgnn.bench.code_version import code_version
-from djgnn.bench.record import SplitRecord, plain_result
-from djgnn.bench.spec import CellSpec
+from djgnn.bench.record import SplitRecord, now, plain_result
+from djgnn.bench.spec import CellSpec, data_key
 from djgnn.graph import Graph
 from djgnn.training.inputs import choose_device
 from djgnn.training.provenance import PeakMemory, versions
@@ -69,7 +69,7 @@ class Runner:
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
         return SplitRecord(
-            **identity(spec, split, graph.content_hash),
+            **identity(spec, split, data_key(graph)),
             status=status,
             reason=reason,
             result=result,
@@ -80,6 +80,7 @@ class Runner:
             device=self.device.type,
             metric=graph.metric,
             versions=_versions(),
+            finished=now(),
         )
 
     def _build(self, spec: CellSpec, graph: Graph) -> Built:

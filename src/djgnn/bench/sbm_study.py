@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -142,6 +143,8 @@ def run_study(
     Raises:
         InputError: If the folder holds another study, other files, or a line that cannot be read.
     """
+    from djgnn.bench.cell import sayable
+
     folder = _open_folder(Path(out).expanduser(), study)
     done = read_cells(folder)
     cells = study.cells()
@@ -157,7 +160,8 @@ def run_study(
                 np.savez_compressed(file, **arrays)
         done[cell] = values
         with atomic_write(folder / CELLS) as file:
-            lines = (json.dumps(done[c]) + "\n" for c in cells if c in done)
+            kept = (sayable(done[c]) for c in cells if c in done)
+            lines = (json.dumps(values, allow_nan=False) + "\n" for values in kept)
             file.write("".join(lines).encode("utf-8"))
     return [done[cell] for cell in cells]
 
@@ -220,10 +224,11 @@ def read_cells(folder: Path) -> dict[Cell, CellValues]:
     found: dict[Cell, CellValues] = {}
     for number, line in enumerate(file.read_text("utf-8").splitlines(), start=1):
         try:
-            values = json.loads(line)
+            values: CellValues = json.loads(line)
+            values.update({key: math.nan for key, value in values.items() if value is None})
             cell = Cell(*(values[key] for key in ("series", "gap", "level", "seed")))
             found[cell] = {**values, "test": float(values["test"])}
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"{file}: line {number} is no record of a cell; delete it to have the cell run "
                 f"again (got {line[:60]!r})"
@@ -293,7 +298,7 @@ def _open_folder(folder: Path, study: SbmStudy) -> Path:
         raise InputError(
             f"{folder}: holds other files; name a new or empty folder (got {there[0]!r})"
         )
-    text = json.dumps({"study": study.to_dict(), "versions": versions()}, indent=1) + "\n"
+    text = json.dumps({"study": study.to_dict(), "versions": versions()}, indent=1, allow_nan=False)
     with atomic_write(card) as file:
-        file.write(text.encode("utf-8"))
+        file.write(f"{text}\n".encode())
     return folder

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from djgnn.baselines import baseline_config, search_space
 from djgnn.bench.cell import Recipe
+from djgnn.bench.code_version import code_version
 from djgnn.bench.spec import CellSpec, make_spec, recipe_from
 from djgnn.errors import InputError
 from djgnn.training.config import resolve
@@ -52,7 +53,8 @@ class Search:
         sampler: ``"tpe"`` or ``"random"``.
         pruner: ``"median"``, ``"hyperband"`` or ``"none"``; between splits.
         seed: Seed of the sampler, of weights and of dropout.
-        data_sha256: Hash of the data set.
+        data_sha256: What identifies the data, see :func:`djgnn.bench.spec.data_key`.
+        code: Version of the code whose trials count; ``""`` counts those of every version.
     """
 
     label: str
@@ -64,6 +66,7 @@ class Search:
     pruner: str = "median"
     seed: int = 0
     data_sha256: str = ""
+    code: str = ""
 
     def __post_init__(self) -> None:
         for key, allowed in (("sampler", SAMPLERS), ("pruner", PRUNERS)):
@@ -75,7 +78,8 @@ class Search:
     @property
     def name(self) -> str:
         """The study's name: the same for the same search, whoever asks for it."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        said = {key: value for key, value in asdict(self).items() if (key, value) != ("code", "")}
+        text = json.dumps(said, sort_keys=True, allow_nan=False)
         return f"{self.label}-{self.dataset}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
     def spec(self, params: Mapping[str, Any]) -> CellSpec:
@@ -133,12 +137,14 @@ def make_search(
     *,
     epochs: int | None = None,
     preset: str = "default",
+    any_code: bool = False,
     **options: Any,
 ) -> Search:
     """The search of a model: from its defaults, the same for every data set, over its space.
 
     Published settings of the data set are not the base: they are the outcome of someone's search,
-    with a budget of its own.
+    with a budget of its own. Unless `any_code`, only trials of this version of the code count: the
+    search of another version is another study.
 
     Raises:
         InputError: For an unknown model or preset, or a model without a space.
@@ -156,7 +162,8 @@ def make_search(
     except ValueError as error:
         raise InputError(f"search: {error}") from error
     config = make_spec(label, dataset, splits, epochs=epochs, recipe=base).config
-    return Search(label, dataset, splits, config, space, **options)
+    code = "" if any_code else code_version(model)
+    return Search(label, dataset, splits, config, space, code=code, **options)
 
 
 def _suggest(trial: optuna.Trial, name: str, kind: Mapping[str, Any]) -> Any:

@@ -15,7 +15,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,10 +90,9 @@ class Slots:
 
         def beat() -> None:
             while not done.wait(BEAT):
-                try:
+                # The storage may be away for a moment, or the trial closed: its end will tell.
+                with suppress(Exception):
                     self.storage.set_trial_user_attr(trial._trial_id, "beat", time.time())
-                except Exception:
-                    return  # the trial was closed, or the storage is gone: its end will tell
 
         thread = threading.Thread(target=beat, daemon=True)
         thread.start()

@@ -10,13 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from djgnn.baselines import BASELINES, BaselineConfig, baseline_config
 from djgnn.bench.cell import Recipe, model_of
 from djgnn.errors import InputError
+from djgnn.graph import Graph
 from djgnn.model.config import PRESETS
 from djgnn.training.config import RunConfig, resolve
 
 MODELS = ("djgnn", *BASELINES)
+USUAL_METRIC, CLASSES = "accuracy", "classes="
 NOT_COMPUTED_WITH = ("source", "preset")
 """Sections of a configuration that say where it comes from and change no number."""
 
@@ -55,16 +59,29 @@ class CellSpec:
         return recipe_from(self.model, self.config)
 
     def key(self, split: int, data_sha256: str, code: str) -> str:
-        """What identifies the result of one split: everything that can change it."""
+        """What identifies the result of one split: everything that can change it.
+
+        Args:
+            split: Number of the split.
+            data_sha256: What identifies the data, see :func:`data_key`.
+            code: Version of the code.
+        """
         return _hash([self._content(data_sha256, code), split])
 
     def cell_key(self, data_sha256: str, code: str) -> str:
         """What identifies the whole cell."""
         return _hash([self._content(data_sha256, code), sorted(self.splits)])
 
-    def _content(self, data_sha256: str, code: str) -> list[Any]:
+    def keys(self, split: int, data_sha256: str, code: str) -> tuple[str, str]:
+        """The key of a split, and the one that records had while unset options still counted."""
+        return (
+            self.key(split, data_sha256, code),
+            _hash([self._content(data_sha256, code, unset=True), split]),
+        )
+
+    def _content(self, data_sha256: str, code: str, unset: bool = False) -> list[Any]:
         said = {k: v for k, v in self.config.items() if k not in NOT_COMPUTED_WITH}
-        computed = _without_unset(said)
+        computed = said if unset else _without_unset(said)
         return [self.model, self.dataset, computed, self.seed, self.evaluate, data_sha256, code]
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,7 +99,7 @@ class CellSpec:
             spec = cls(
                 label=str(values["label"]),
                 dataset=str(values["dataset"]),
-                config=dict(values["config"]),
+                config=_plain(dict(values["config"])),
                 splits=tuple(int(s) for s in values["splits"]),
                 seed=int(values.get("seed", 0)),
                 evaluate=bool(values.get("evaluate", True)),
@@ -94,6 +111,42 @@ class CellSpec:
             ) from error
         spec.recipe()
         return spec
+
+
+def data_key(graph: Graph) -> str:
+    """What identifies the data of a result: its hash, then what else a score depends on.
+
+    That is the metric unless it is accuracy, and the number of classes unless it is what the labels
+    say.
+
+    Example:
+        >>> import numpy as np
+        >>> nodes = {"edge_index": np.zeros((2, 0), dtype=np.int64), "num_nodes": 2}
+        >>> plain = Graph(**nodes, y=np.array([0, 1]))
+        >>> data_key(plain) == plain.content_hash
+        True
+        >>> other = Graph(**nodes, y=np.array([0, 1]), card={"metric": "roc_auc"})
+        >>> data_key(other).partition("+")[1:]
+        ('+', 'roc_auc')
+    """
+    labels = graph.y if graph.y is not None and graph.y.size else [-1]
+    parts = [graph.content_hash]
+    if graph.metric != USUAL_METRIC:
+        parts.append(graph.metric)
+    if graph.num_classes != int(np.max(labels)) + 1:
+        parts.append(f"{CLASSES}{graph.num_classes}")
+    return "+".join(parts)
+
+
+def metric_of(data_sha256: str) -> str:
+    """The metric that a :func:`data_key` names.
+
+    Example:
+        >>> metric_of("1f2e"), metric_of("1f2e+roc_auc"), metric_of("1f2e+classes=7")
+        ('accuracy', 'roc_auc', 'accuracy')
+    """
+    parts = data_sha256.split("+")[1:]
+    return next((part for part in parts if not part.startswith(CLASSES)), USUAL_METRIC)
 
 
 def make_spec(
@@ -141,12 +194,12 @@ def make_spec(
             recipe = resolve(name, dataset) if own else baseline_config(model, dataset)
         if model_of(recipe) != model:
             raise ValueError(f"the configuration is one of {model_of(recipe)}, not of {model}")
-        config = recipe.replace(**wanted_changes).to_dict()
+        config = _plain(recipe.replace(**wanted_changes).to_dict())
     except InputError:
         raise
     except (TypeError, ValueError) as error:
         raise InputError(f"configuration: {error}") from error
-    return CellSpec(label, dataset, _plain(config), splits, seed)
+    return CellSpec(label, dataset, config, splits, seed)
 
 
 def recipe_from(model: str, values: Mapping[str, Any]) -> Recipe:
@@ -182,7 +235,7 @@ def read_recipe(model: str, path: str | Path) -> Recipe:
 
 def _plain(values: Any) -> dict[str, Any]:
     """As JSON gives it back, so that a key is the same on both sides."""
-    plain: dict[str, Any] = json.loads(json.dumps(values))
+    plain: dict[str, Any] = json.loads(json.dumps(values, allow_nan=False))
     return plain
 
 
@@ -199,5 +252,5 @@ def _without_unset(values: Any) -> Any:
 
 
 def _hash(content: Any) -> str:
-    text = json.dumps(content, sort_keys=True)
+    text = json.dumps(content, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:24]

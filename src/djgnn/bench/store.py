@@ -12,7 +12,8 @@ found again whatever table asked for it, and never mistaken for another one.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from djgnn.bench.cell import CellResult
 from djgnn.bench.code_version import code_version
 from djgnn.bench.record import SplitRecord, read_records
 from djgnn.bench.spec import CellSpec
-from djgnn.errors import InputError
+from djgnn.errors import DamagedRecordWarning, InputError
 from djgnn.graph.files import atomic_write
 from djgnn.training.folder import RESULT, new_folder
 
@@ -68,17 +69,24 @@ class FinishedCell:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON: the figures, the failures, the code."""
-        values = self.result().to_dict() if len(self.failures) < len(self.records) else {}
+        """Plain values, for JSON: the figures, the failures, and what made each of them.
+
+        The device, the code and the versions of the cell are those of all its splits; where these
+        differ, a sorted list of them.
+        """
+        done = [record for record in self.records if record.done]
+        values = self.result().to_dict() if done else {}
+        for split, record in zip(values.get("splits", ()), done, strict=True):
+            split.update(_origin(record))
         return {
             **values,
             "model": self.spec.label,
             "dataset": self.spec.dataset,
             "seed": self.spec.seed,
-            "code": self.records[0].code,
-            "device": self.records[0].device,
+            **_shared([_origin(record) for record in self.records]),
             "failures": [
-                {"split": f.split, "status": f.status, "reason": f.reason} for f in self.failures
+                {"split": f.split, "status": f.status, "reason": f.reason, **_origin(f)}
+                for f in self.failures
             ],
         }
 
@@ -88,10 +96,13 @@ class Store:
 
     Args:
         folder: Where; made if it is not there.
-        any_code: Take figures of other versions of the code where this one's are missing.
+        any_code: Take figures of other versions of the code where this one's are missing: of
+            several the latest, by the time in the record, then by version and key.
+
+    A file that is no record, or not the one its name says, is not used, with a warning.
 
     Raises:
-        InputError: If the folder cannot be made, or holds a file that is no record.
+        InputError: If the folder cannot be made.
     """
 
     def __init__(self, folder: str | Path, any_code: bool = False) -> None:
@@ -107,15 +118,30 @@ class Store:
         self._records: dict[str, SplitRecord] = {}
         self._content: dict[str, SplitRecord] = {}
         for file in sorted((self.folder / SPLITS).glob("[!.]*.json")):
-            for record in read_records(file):
-                self._keep(record)
+            self._look(file)
 
     def get(self, key: str) -> SplitRecord | None:
         """The record of a key, if there is one; another process may have just written it."""
-        file = self.folder / SPLITS / f"{key}.json"
-        if key not in self._records and file.is_file():
-            self._keep(next(read_records(file)))
+        held = self._records.get(key)
+        if held is None or not held.done:
+            self._look(self._file(key))
         return self._records.get(key)
+
+    def _file(self, key: str) -> Path:
+        return self.folder / SPLITS / f"{key}.json"
+
+    def _look(self, file: Path) -> None:
+        """Keep the record of a file of this folder, unless it is damaged."""
+        if not file.is_file():
+            return
+        try:
+            records = list(read_records(file))
+            if [record.key for record in records] != [file.stem]:
+                raise InputError(f"{file}: does not hold the record of its name; delete it")
+        except InputError as error:
+            warnings.warn(f"not used: {error}", DamagedRecordWarning, stacklevel=3)
+            return
+        self._keep(records[0])
 
     def find(self, spec: CellSpec, split: int, data_sha256: str) -> SplitRecord | None:
         """The record of a split of a cell; of other code if that is allowed and it has figures."""
@@ -126,10 +152,10 @@ class Store:
 
     def put(self, record: SplitRecord) -> bool:
         """Keep a record; figures are never replaced. Returns whether it was kept."""
-        held = self._records.get(record.key)
+        held = self.get(record.key)
         if held is not None and held.done:
             return False
-        with atomic_write(self.folder / SPLITS / f"{record.key}.json") as file:
+        with atomic_write(self._file(record.key)) as file:
             file.write((record.to_json() + "\n").encode("utf-8"))
         self._keep(record)
         return True
@@ -137,11 +163,17 @@ class Store:
     def _keep(self, record: SplitRecord) -> None:
         self._records[record.key] = record
         if record.done:
-            self._content[record.content_key()] = record
+            content = record.content_key()
+            self._content[content] = max(self._content.get(content, record), record, key=_age)
 
     def take_in(self, files: Iterable[str | Path]) -> int:
-        """Keep the records of files written elsewhere; returns how many were new."""
-        return sum(self.put(record) for file in files for record in read_records(file))
+        """Keep the records of files written elsewhere; returns how many were new.
+
+        Raises:
+            InputError: If a line is no record, or its key is not that of what it says.
+        """
+        found = [record for file in files for record in read_records(file)]
+        return sum(self.put(record) for record in found)
 
     def missing(self, spec: CellSpec, data_sha256: str, retry_failed: bool = False) -> list[int]:
         """The splits of a cell that have no record, or a failed one that is to be retried."""
@@ -165,7 +197,7 @@ class Store:
         key = cell.spec.cell_key(first.data_sha256, first.code)
         name = f"{cell.spec.label.replace(':', '-')}-{key[:10]}"
         target = self.folder / CELLS / cell.spec.dataset / name
-        card = json.dumps(cell.to_dict(), indent=1, ensure_ascii=False) + "\n"
+        card = json.dumps(cell.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         if (target / RESULT).is_file() and (target / RESULT).read_text("utf-8") == card:
             return target
         with new_folder(target, overwrite=True) as folder:
@@ -179,7 +211,36 @@ class Store:
     def write_results(self, cells: Sequence[FinishedCell]) -> Path:
         """Write one line per cell."""
         target = self.folder / RESULTS
-        lines = (json.dumps(cell.to_dict(), ensure_ascii=False) + "\n" for cell in cells)
         with atomic_write(target) as file:
-            file.write("".join(lines).encode("utf-8"))
+            for cell in cells:
+                line = json.dumps(cell.to_dict(), ensure_ascii=False, allow_nan=False)
+                file.write(f"{line}\n".encode())
         return target
+
+
+def _origin(record: SplitRecord) -> dict[str, Any]:
+    """What made a record."""
+    return {"code": record.code, "device": record.device, "versions": dict(record.versions)}
+
+
+def _shared(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What mappings agree on, and a sorted list where they do not.
+
+    Example:
+        >>> _shared([{"a": "x", "b": {"c": "1"}}, {"a": "y", "b": {"c": "1"}}])
+        {'a': ['x', 'y'], 'b': {'c': '1'}}
+    """
+    found: dict[str, Any] = {}
+    for key in dict.fromkeys(key for value in values for key in value):
+        held = [value[key] for value in values if key in value]
+        if all(isinstance(one, Mapping) for one in held):
+            found[key] = _shared(held)
+        else:
+            several = sorted(set(held))
+            found[key] = several[0] if len(several) == 1 else several
+    return found
+
+
+def _age(record: SplitRecord) -> tuple[str, str, str]:
+    """Sorts records from the oldest to the latest; those without a time come first."""
+    return record.finished, record.code, record.key

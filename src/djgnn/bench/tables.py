@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,21 @@ class TableRequest:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """What a search spent, and how; ``None`` where its card does not say."""
+
+    trials: int
+    data_sha256: str | None
+    splits: tuple[int, ...] | None
+    epochs: int | None
+    sampler: str | None
+    pruner: str | None
+
+
+Budgets = dict[tuple[str, str], Budget | None]
+
+
+@dataclass(frozen=True)
 class TablePlan:
     """The cells of a table, the facts of its data sets, and what must be said about them."""
 
@@ -74,12 +89,12 @@ def plan_table(request: TableRequest, data: str | Path | None = None) -> TablePl
             f"{suite.name}: none of its data sets is here; {next(iter(refused.values()))}"
         )
     remarks = stand_in_remarks(suite, list(facts), list(refused))
-    specs, budgets = [], {}
+    specs: list[CellSpec] = []
+    budgets: Budgets = {}
     for dataset, fact in facts.items():
         splits = chosen_splits(request.splits, fact)
         for label in dict.fromkeys(request.models):
-            recipe, trials = _tuned(request, label, dataset)
-            budgets[label, dataset] = trials
+            recipe, budgets[label, dataset] = _tuned(request, label, dataset)
             specs.append(
                 make_spec(
                     label,
@@ -91,7 +106,7 @@ def plan_table(request: TableRequest, data: str | Path | None = None) -> TablePl
                     recipe=recipe,
                 )
             )
-    remarks += _budget_remarks(request, budgets)
+    remarks += _budget_remarks(request, budgets, facts)
     return TablePlan(request, tuple(specs), facts, tuple(remarks))
 
 
@@ -127,8 +142,8 @@ def write_table(
     return [store.write_results(cells), *write_document(compose(page), store.folder)]
 
 
-def _tuned(request: TableRequest, label: str, dataset: str) -> tuple[Recipe | None, int | None]:
-    """The best configuration of a search, and its number of trials."""
+def _tuned(request: TableRequest, label: str, dataset: str) -> tuple[Recipe | None, Budget | None]:
+    """The best configuration of a search, and what the search was."""
     if request.tuned is None:
         return None, None
     folder = search_folder(request.tuned, label, dataset)
@@ -139,12 +154,21 @@ def _tuned(request: TableRequest, label: str, dataset: str) -> tuple[Recipe | No
             f"{folder}: has no finished search; run `djgnn bench tune --model {label} --dataset "
             f"{dataset}`, or pass --budget-free to use its published settings"
         )
+    recipe = read_recipe(label.partition(":")[0], folder / BEST)
     try:
         search: dict[str, Any] = json.loads((folder / SEARCH).read_text("utf-8"))
-        trials = int(search["trials"])
+        splits = search.get("splits")
+        budget = Budget(
+            trials=int(search["trials"]),
+            data_sha256=search.get("data_sha256"),
+            splits=None if splits is None else tuple(splits),
+            epochs=search.get("epochs", recipe.training.epochs),
+            sampler=search.get("sampler"),
+            pruner=search.get("pruner"),
+        )
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{folder / SEARCH}: is not the card of a search ({error})") from error
-    return read_recipe(label.partition(":")[0], folder / BEST), trials
+    return recipe, budget
 
 
 def search_folder(root: str | Path, label: str, dataset: str) -> Path:
@@ -152,20 +176,49 @@ def search_folder(root: str | Path, label: str, dataset: str) -> Path:
     return Path(root).expanduser() / f"{label.replace(':', '-')}-{dataset}"
 
 
-def _budget_remarks(request: TableRequest, budgets: dict[tuple[str, str], int | None]) -> list[str]:
+def _budget_remarks(
+    request: TableRequest, budgets: Budgets, facts: Mapping[str, DataFacts]
+) -> list[str]:
     """Say what the configurations cost; refuse unequal budgets unless they were asked for."""
     if request.tuned is None:
         return [
             "Every model runs with its published settings, or its defaults where none were "
             "published; the budgets behind them are not equal."
         ]
-    counts = sorted({-1 if trials is None else trials for trials in budgets.values()})
-    if len(counts) == 1:
-        return [f"Every configuration is the best of {counts[0]} trials, chosen on validation."]
+    counts = sorted({-1 if budget is None else budget.trials for budget in budgets.values()})
+    unlike = _differences(budgets, facts)
+    said = [f"The searches are NOT alike: {'; '.join(unlike)}."] if unlike else []
+    if len(counts) == 1 and counts[0] >= 0:
+        alike = "" if unlike else " The searches are alike but for their spaces."
+        best = f"Every configuration is the best of {counts[0]} trials, chosen on validation."
+        return [best + alike, *said]
     shown = ", ".join("no search" if n < 0 else f"{n} trials" for n in counts)
     if not request.budget_free:
         raise InputError(
             f"{request.tuned}: the searches do not have the same number of trials; continue the "
             f"shorter ones, or pass --budget-free and have the table say so (got {shown})"
         )
-    return [f"The budgets are NOT equal: {shown}."]
+    return [f"The budgets are NOT equal: {shown}.", *said]
+
+
+def _differences(budgets: Budgets, facts: Mapping[str, DataFacts]) -> list[str]:
+    """In what the searches differ: in splits and data set by set, for sets have their own."""
+    searches = {cell: budget for cell, budget in budgets.items() if budget is not None}
+    found = []
+    for name in ("epochs", "sampler", "pruner"):
+        values = {str(getattr(budget, name)) for budget in searches.values()}
+        if len(values) > 1:
+            found.append(f"{name} {', '.join(sorted(values))}")
+    for dataset, fact in facts.items():
+        here = {label: b for (label, name), b in searches.items() if name == dataset}
+        if len({budget.splits for budget in here.values()}) > 1:
+            shown = (f"{label} {_splits(budget.splits)}" for label, budget in here.items())
+            found.append(f"splits on {dataset} ({', '.join(shown)})")
+        other = [label for label, budget in here.items() if budget.data_sha256 != fact.sha256]
+        if other:
+            found.append(f"{dataset} is not the data that was searched on ({', '.join(other)})")
+    return found
+
+
+def _splits(splits: tuple[int, ...] | None) -> str:
+    return "unknown" if splits is None else " ".join(map(str, splits))

@@ -190,6 +190,7 @@ def write_search(search: Search, url: str, trials: int, folder: str | Path) -> d
         "validation_mean": best.value,
         "params": best.params,
         "splits": list(search.splits),
+        "epochs": search.base["training"]["epochs"],
         "sampler": search.sampler,
         "pruner": search.pruner,
         "seed": search.seed,
@@ -205,7 +206,7 @@ def write_search(search: Search, url: str, trials: int, folder: str | Path) -> d
     text = f"# {search.label} on {search.dataset}: {said}\n"
     contents = {
         BEST: text + yaml.safe_dump(config, sort_keys=False),
-        SEARCH: json.dumps(card, indent=1) + "\n",
+        SEARCH: json.dumps(card, indent=1, allow_nan=False) + "\n",
         HISTORY: _history(search, finished),
     }
     for name in (HISTORY, SEARCH, BEST):

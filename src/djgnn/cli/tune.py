@@ -86,6 +86,7 @@ def _searches(options: TuneOptions) -> list[Search]:
             chosen_splits(wanted_splits(options.splits), fact),
             epochs=options.epochs,
             preset=options.preset,
+            any_code=options.any_code,
             sampler=options.sampler,
             pruner=options.pruner,
             seed=options.seed,
