@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from djgnn.bench import worker
 from djgnn.bench.cell import run_cell
 from djgnn.bench.plan import DataFacts, missing_units, run_plan
 from djgnn.bench.record import SplitRecord, read_records
@@ -63,6 +65,50 @@ def test_a_record_is_believed_only_with_the_key_of_what_it_says(
     (store.folder / "splits" / f"{record.key}.json").write_text(edited(record, **change))
     with pytest.warns(DamagedRecordWarning, match="not used: "):
         assert Store(store.folder).find(SPEC, 0, record.data_sha256) is None
+
+
+WRONG_KINDS = [
+    {"result": {"validation": "abc"}},
+    {"result": {"validation": float("nan")}},
+    {"peak_memory_mib": "x"},
+    {"versions": 5},
+    {"config": []},
+    {"key": ["a"]},
+    {"key": "../../victim"},
+    {"label": 3},
+    {"sizes": [1, 2]},
+    {"seconds": 10**400},
+    {"seed": True},
+    {"finished": 5},
+]
+
+
+@pytest.mark.parametrize("change", WRONG_KINDS, ids=lambda change: next(iter(change)))
+def test_values_of_the_wrong_kind_are_no_record(
+    record: SplitRecord, change: dict, tmp_path: Path
+) -> None:
+    file, store = tmp_path / "results.jsonl", Store(tmp_path / "t")
+    file.write_text(edited(record, **change))
+    with pytest.raises(InputError, match=r"results.jsonl: line 1 is no record"):
+        store.take_in([file])
+    assert not any((store.folder / "splits").iterdir())
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"[" * 100_000 + b"\n", b"my only copy"])
+def test_what_holds_no_records_is_refused_and_stays(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=r"no record|no text"):
+        list(read_records(file))
+    assert worker.main(["--out", str(file), "--device", "cpu"], io.StringIO("")) == 2
+    assert file.read_bytes() == content
+
+
+def test_a_line_that_was_being_written_is_left_out(record: SplitRecord, tmp_path: Path) -> None:
+    line = record.to_json()
+    for cut in (3, 30, len(line) - 1):
+        (tmp_path / "r.jsonl").write_text(f"{line}\n{line[:cut]}")
+        assert list(read_records(tmp_path / "r.jsonl")) == [record]
 
 
 def test_a_damaged_file_is_run_again_and_replaced(record: SplitRecord, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from djgnn.graph.files import readable_file
 from djgnn.training.selection import SplitResult
 
 FORMAT = "djgnn-split-1"
+BEGIN = f'{{"format": "{FORMAT}"'  # of every line that is written
 STATES = ("done", "failed", "out of memory", "out of time")
 
 
@@ -123,13 +124,14 @@ class SplitRecord:
         Raises:
             ValueError: If it is not a record, or its key is not that of what it says.
         """
-        values = json.loads(line)
+        values = json.loads(line, parse_constant=_no_number)
         if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
             raise ValueError(f"it has no format {FORMAT!r}")
         names = {f.name for f in dataclasses.fields(cls)}
         wrong = names ^ (set(values) | {"finished"})
         if wrong:
             raise ValueError(f"fields are missing or unknown: {', '.join(sorted(wrong))}")
+        _check_kinds(values)
         values["sizes"] = tuple(values["sizes"])
         record = cls(**values)
         if record.status not in STATES or record.done != (record.result is not None):
@@ -155,19 +157,66 @@ def read_records(path: str | Path) -> Iterator[SplitRecord]:
     Raises:
         InputError: If a line is no record.
     """
-    text = readable_file(path).read_text("utf-8")
-    lines = text.split("\n")
+    try:
+        lines = readable_file(path).read_text("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is no text, so no file of records; name another") from error
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
             yield SplitRecord.from_json(line)
-        except (AttributeError, TypeError, ValueError) as error:
-            if number == len(lines):  # no line feed after it: it was being written
-                return
+        except (AttributeError, RecursionError, TypeError, ValueError) as error:
+            cut = isinstance(error, json.JSONDecodeError) and number == len(lines)
+            if cut and (line.startswith(BEGIN) or BEGIN.startswith(line)):
+                return  # no line feed after it: it was being written
             raise InputError(
                 f"{path}: line {number} is no record of a split; delete it ({error})"
             ) from error
+
+
+def _check_kinds(values: dict[str, Any]) -> None:
+    """Refuse values that are not of the kind of their field."""
+    for name, value in values.items():
+        if not _KINDS[name](value):
+            raise ValueError(f"{name} is not of its kind (got {str(value)[:80]!r})")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable()
+
+
+def _is_figures(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, dict) and all(v is None or _is_number(v) for v in value.values())
+    )
+
+
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("key", "label", "dataset", "status", "device", "metric"), _is_text),
+    **dict.fromkeys(("data_sha256", "code", "finished"), _is_text),
+    **dict.fromkeys(("seed", "split", "parameters"), _is_count),
+    **dict.fromkeys(("peak_memory_mib", "seconds"), _is_number),
+    "reason": lambda value: isinstance(value, str),
+    "result": _is_figures,
+    "sizes": lambda value: (
+        isinstance(value, list) and len(value) == 3 and all(map(_is_count, value))
+    ),
+    "config": lambda value: isinstance(value, dict),
+    "versions": lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
+}
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is no number of JSON")
 
 
 def _number(value: float | None) -> float:

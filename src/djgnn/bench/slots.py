@@ -165,6 +165,7 @@ def _open(search: Search, url: str) -> tuple[Any, Any]:
     """
     lib = need_optuna()
     url = with_driver(url)
+    _check_address(url)
     engine = {"connect_args": {"timeout": 60}} if url.startswith("sqlite:") else {}
 
     def attempt() -> tuple[Any, Any]:
@@ -180,6 +181,26 @@ def _open(search: Search, url: str) -> tuple[Any, Any]:
 
     opened: tuple[Any, Any] = _persist(attempt)
     return opened
+
+
+def _check_address(url: str) -> None:
+    """Refuse an address that cannot be taken apart; nothing of it is repeated, it has a password.
+
+    Raises:
+        InputError: If it is none.
+    """
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        host = make_url(url).host or ""
+    except (ArgumentError, ValueError):
+        host = "@"
+    if "@" in host:
+        raise InputError(
+            "storage: no address such as postgresql://user:password@host:5432/name; write @, :, "
+            "/ and % in a password as %40, %3A, %2F, %25"
+        ) from None
 
 
 def with_driver(url: str) -> str:
