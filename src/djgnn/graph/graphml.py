@@ -38,9 +38,8 @@ def read_graphml(path: str | Path, **options: Unpack[TableOptions]) -> Graph:
 
     Nodes are named by their ``id``. Attributes of nodes are columns of a node table, those of edges
     columns of an edge table, and the rules of :func:`djgnn.graph.tables.read_tables` hold. An
-    undirected edge becomes two directed ones, a self loop one. Entities are never expanded, document
-    types are not followed and must not be declared inside the file, and no other file or address
-    is opened.
+    undirected edge becomes two directed ones, a self loop one. Entities are never expanded, nothing
+    may be declared inside a document type, and no other file or address is opened.
 
     Args:
         path: The file.
