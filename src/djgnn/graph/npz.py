@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_BYTES = 8 * 2**30
-NODE_BYTES = 64
+NODE_BYTES = 80
 LAYOUT = "see the layout at the top of `djgnn.graph.npz`"
 
 
