@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from djgnn.errors import InputError
-from djgnn.graph.checks import MASKS
+from djgnn.graph.checks import MASKS, check_num_nodes
 from djgnn.graph.files import atomic_write, open_ordinary
 from djgnn.graph.graph import Graph
 from djgnn.graph.npz_arrays import CSR_PARTS, UNREADABLE, read_arrays, reason
@@ -128,7 +128,7 @@ def _fields(file: Path, arrays: dict[str, NDArray[Any]], max_bytes: int) -> dict
     for key in ("node_names", "class_names"):
         if key in arrays:
             fields[key] = _strings(file, arrays[key], key)
-    fields["num_nodes"] = _num_nodes(file, arrays, fields)
+    fields["num_nodes"] = check_num_nodes(_num_nodes(file, arrays, fields))
     _check_bare_nodes(file, arrays, fields["num_nodes"], max_bytes)
     if "card" in arrays:
         fields["card"] = _read_card(file, arrays["card"])
