@@ -1,15 +1,16 @@
-"""The only place where a graph is validated: every rule, its message and its remedy."""
+"""Where a graph is validated: every rule but those of texts, its message and its remedy."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from djgnn.errors import InputError
+from djgnn.graph.check_texts import METRICS as METRICS
+from djgnn.graph.check_texts import check_card, check_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 MOST_NODES = 2**31 - 1
-METRICS = ("accuracy", "roc_auc")
+FEW_CLASSES = 1000
 
 
 def check_graph(graph: Graph) -> dict[str, Any]:
@@ -40,12 +41,12 @@ def check_graph(graph: Graph) -> dict[str, Any]:
     fields["y"] = check_labels(graph.y, n, graph.class_names)
     fields |= check_masks({key: getattr(graph, key) for key in MASKS}, fields["y"], n)
     for key in ("node_names", "class_names"):
-        fields[key] = _names(getattr(graph, key), key)
+        fields[key] = check_names(getattr(graph, key), key)
     if fields["node_names"] is not None and len(fields["node_names"]) != n:
         raise InputError(
             f"node_names: there must be one per node, {n} (got {len(fields['node_names'])})"
         )
-    fields["card"] = _card(graph.card)
+    fields["card"] = check_card(graph.card)
     return fields
 
 
@@ -133,7 +134,11 @@ def check_features(x: Any, n: int) -> NDArray[np.float32] | sp.csr_array | None:
 
 
 def check_labels(y: Any, n: int, class_names: Any = None) -> NDArray[np.int64] | None:
-    """One class per node, -1 for unknown."""
+    """One class per node, -1 for unknown.
+
+    Without names no class may be beyond the number of nodes, or 1000 if there are fewer nodes: a
+    part of a graph keeps the classes of the whole.
+    """
     if y is None:
         return None
     array = np.asarray(y)
@@ -149,6 +154,12 @@ def check_labels(y: Any, n: int, class_names: Any = None) -> NDArray[np.int64] |
     if class_names is not None and int(array.max()) >= len(class_names):
         raise InputError(
             f"y: class {int(array.max())} has no name; class_names has {len(class_names)} entries"
+        )
+    if class_names is None and int(array.max()) >= max(n, FEW_CLASSES):
+        place = int(np.argmax(array))
+        raise InputError(
+            f"y[{place}]: a graph of {n} nodes cannot have that many classes; number the classes "
+            f"from 0 without gaps, or give `class_names` (got class {int(array[place])})"
         )
     return _frozen(array, np.int64)
 
@@ -248,7 +259,9 @@ def _numbers(value: Any, key: str) -> NDArray[Any]:
 def _single(array: NDArray[Any]) -> NDArray[np.float32]:
     """Single precision; what is too large for it becomes infinite and is refused as such."""
     with np.errstate(over="ignore"):
-        return array.astype(np.float32)
+        single = array.astype(np.float32)
+    single.flags.writeable = False
+    return single
 
 
 def _whole_numbers(array: NDArray[Any], key: str) -> NDArray[np.int64]:
@@ -278,26 +291,6 @@ def _not_finite(key: str, place: str, array: NDArray[Any]) -> None:
         f"{key}{place}: not a finite number ({count} such entries); fill or drop missing values "
         "(NaN, infinity) first"
     )
-
-
-def _names(value: Any, key: str) -> tuple[str, ...] | None:
-    if value is None:
-        return None
-    names = tuple(map(str, value))
-    if len(set(names)) != len(names):
-        seen: set[str] = set()
-        twice = next(v for v in names if v in seen or seen.add(v))  # type: ignore[func-returns-value]
-        raise InputError(f"{key}: {twice!r} occurs twice; names must be distinct")
-    return names
-
-
-def _card(card: Any) -> Mapping[str, Any]:
-    if not isinstance(card, Mapping):
-        raise InputError(f"card: must be a mapping of facts (got {type(card).__name__})")
-    metric = card.get("metric", "accuracy")
-    if metric not in METRICS:
-        raise InputError(f"card['metric']: must be one of {', '.join(METRICS)} (got {metric!r})")
-    return MappingProxyType(dict(card))
 
 
 def _frozen(array: NDArray[Any], dtype: Any) -> NDArray[Any]:

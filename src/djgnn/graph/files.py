@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,28 +20,87 @@ def readable_file(path: str | Path) -> Path:
         path: What the user gave; ``~`` stands for the home folder.
 
     Raises:
-        InputError: If it is missing, a folder, or not readable.
+        InputError: If it is missing, a folder, a device or a pipe, or not readable.
 
     Example:
         >>> readable_file("no/such.csv")
         Traceback (most recent call last):
         djgnn.errors.InputError: no/such.csv: no such file; check the path (got 'no/such.csv')
     """
+    with open_ordinary(path) as stream:
+        stream.read(1)
+    return Path(path).expanduser()
+
+
+def read_limited(path: str | Path, limit: int) -> bytes:
+    """The content of an ordinary file that has at most `limit` bytes.
+
+    No more than one byte beyond the limit is ever read, whatever the size the file claims.
+
+    Args:
+        path: The file, as for :func:`readable_file`.
+        limit: Most bytes to take.
+
+    Raises:
+        InputError: If it is missing, a folder, a device or a pipe, not readable, or larger.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "a.txt")
+        >>> _ = file.write_bytes(b"abc")
+        >>> read_limited(file, 3)
+        b'abc'
+    """
+    with open_ordinary(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        content = stream.read(min(size, limit) + 1)
+        if size < len(content) <= limit:  # it has grown, or does not tell its size
+            content += stream.read(limit + 1 - len(content))
+    if len(content) > limit:
+        raise InputError(
+            f"{Path(path).expanduser()}: is too large, at most {limit} bytes are expected here; "
+            f"check the path (got {max(size, len(content))} bytes)"
+        )
+    return content
+
+
+@contextmanager
+def open_ordinary(path: str | Path) -> Iterator[BinaryIO]:
+    """Open an ordinary file for reading, never a device or a pipe, nor a link to one.
+
+    Args:
+        path: The file, as for :func:`readable_file`.
+
+    Raises:
+        InputError: As :func:`readable_file`, also for what fails while the file is open.
+    """
     if "\0" in str(path) or not str(path):
         raise InputError(f"path: is not a file name; give the path of a file (got {str(path)!r})")
     file = Path(path).expanduser()
     try:
-        if file.is_dir():
-            raise InputError(f"{file}: is a folder; give the path of a file (got {str(path)!r})")
-        with file.open("rb") as stream:
-            stream.read(1)
+        with open(file, "rb", opener=_without_waiting) as stream:
+            mode = os.fstat(stream.fileno()).st_mode
+            if not stat.S_ISREG(mode):
+                raise InputError(
+                    f"{file}: is not an ordinary file but a device or a pipe; copy what it gives "
+                    f"to a file first (got {stat.filemode(mode)})"
+                )
+            yield stream
     except FileNotFoundError:
         raise InputError(f"{file}: no such file; check the path (got {str(path)!r})") from None
     except OSError as error:
+        if os.path.isdir(file):
+            raise InputError(
+                f"{file}: is a folder; give the path of a file (got {str(path)!r})"
+            ) from None
         raise InputError(
             f"{file}: cannot be read; check its permissions (got {error.strerror or error})"
         ) from error
-    return file
+
+
+def _without_waiting(file: str, flags: int) -> int:
+    """Open at once: a pipe would wait for a writer, a terminal could take over the process."""
+    return os.open(file, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
 
 
 @contextmanager

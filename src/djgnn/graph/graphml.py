@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 ID, SOURCE, TARGET = "<node id>", "<edge source>", "<edge target>"
 NUMBERS = ("int", "long", "float", "double")
 MOST_CELLS = 2**26
+MOST_TEXT = 2**28
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 START = (
     '<?xml version="1.0" encoding="utf-8"?>\n'
@@ -37,8 +38,8 @@ def read_graphml(path: str | Path, **options: Unpack[TableOptions]) -> Graph:
 
     Nodes are named by their ``id``. Attributes of nodes are columns of a node table, those of edges
     columns of an edge table, and the rules of :func:`djgnn.graph.tables.read_tables` hold. An
-    undirected edge becomes two directed ones, a self loop one. Entities are never expanded, and no
-    other file or address is opened.
+    undirected edge becomes two directed ones, a self loop one. Entities are never expanded, nothing
+    may be declared inside a document type, and no other file or address is opened.
 
     Args:
         path: The file.
@@ -120,6 +121,12 @@ def _columns(where: str, keys: Mapping[str, Key], count: int) -> dict[str, Key]:
         raise InputError(
             f"{where}: {len(used)} attributes of {count} elements are too many for this format; "
             f"store the graph as tables or .npz (got {len(used) * count} cells)"
+        )
+    longest = max(used, key=lambda key: len(key.default or ""), default=None)
+    if sum(len(key.default or "") for key in used) * count > MOST_TEXT and longest is not None:
+        raise InputError(
+            f"{where}: the default of attribute {longest.name[:80]!r} is too long to be repeated "
+            f"for {count} elements; shorten it (got {len(longest.default or '')} characters)"
         )
     return dict(zip(names, used, strict=True))
 

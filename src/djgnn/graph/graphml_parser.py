@@ -8,9 +8,13 @@ from pathlib import Path
 from xml.parsers import expat
 
 from djgnn.errors import InputError
+from djgnn.graph.files import open_ordinary
 
 CHUNK = 2**20
 DEEPEST = 64
+LONGEST_TEXT = 2**20
+LONGEST_TAG = 2**22
+LONGEST_ADDRESS = 1000
 
 
 @dataclass
@@ -39,6 +43,9 @@ class Parsed:
 class Parser:
     """Reads GraphML with expat: no entity is ever expanded, no other file or address opened.
 
+    A document type may be named but not declared inside the file: what such declarations add to
+    every element would take more memory than the file suggests. So would endless texts and tags.
+
     Args:
         file: For the messages.
     """
@@ -52,13 +59,16 @@ class Parser:
         self.key: tuple[Key, ...] = ()
         self.row = -1
         self.text: list[str] | None = None
+        self.length = 0
         self.depth = 0
-        self.expat = expat.ParserCreate(namespace_separator=" ")
+        self.expat = expat.ParserCreate(namespace_separator=" ", intern=None)
         self.expat.buffer_text = True
         self.expat.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
         self.expat.StartElementHandler = self._start
         self.expat.EndElementHandler = self._end
         self.expat.CharacterDataHandler = self._characters
+        self.expat.StartDoctypeDeclHandler = self._refuse_declarations
+        self.expat.StartNamespaceDeclHandler = self._check_address
         self.expat.EntityDeclHandler = self._refuse_entity
         self.expat.ExternalEntityRefHandler = self._refuse_entity
         self.expat.SkippedEntityHandler = self._refuse_entity
@@ -69,10 +79,13 @@ class Parser:
         Raises:
             InputError: With file, line and remedy.
         """
+        fed = 0
         try:
-            with self.file.open("rb") as stream:
+            with open_ordinary(self.file) as stream:
                 while chunk := stream.read(CHUNK):
                     self.expat.Parse(chunk, False)
+                    fed += len(chunk)
+                    self._check_pending(fed - self.expat.CurrentByteIndex)
             self.expat.Parse(b"", True)
         except (expat.ExpatError, LookupError, ValueError) as error:
             if isinstance(error, InputError):
@@ -85,6 +98,36 @@ class Parser:
     def _wrong(self, what: str, got: object) -> InputError:
         line = self.expat.CurrentLineNumber
         return InputError(f"{self.file}: line {line}: {what} (got {str(got)[:80]!r})")
+
+    def _check_pending(self, size: int) -> None:
+        """A tag that does not end is scanned anew with every piece of the file."""
+        if size > LONGEST_TAG:
+            raise self._wrong(
+                f"has a tag or comment of more than {LONGEST_TAG} bytes; shorten it", size
+            )
+
+    def _check_length(self, size: int, what: str) -> None:
+        if size > LONGEST_TEXT:
+            raise self._wrong(
+                f"{what} has more than {LONGEST_TEXT} characters; shorten it or leave it out",
+                f"{size} or more",
+            )
+
+    def _check_address(self, prefix: str | None, address: str | None) -> None:
+        if address and len(address) > LONGEST_ADDRESS:
+            raise self._wrong(
+                f"has a namespace of more than {LONGEST_ADDRESS} characters; shorten it", address
+            )
+
+    def _refuse_declarations(
+        self, name: str, system: str | None, public: str | None, inside: bool
+    ) -> None:
+        if inside:
+            raise self._wrong(
+                "declares an entity or element types, which are never expanded; delete everything "
+                "from '<!DOCTYPE' to ']>'",
+                name,
+            )
 
     def _refuse_entity(self, name: object, *_: object) -> int:
         raise self._wrong(
@@ -111,7 +154,7 @@ class Parser:
         elif name == "hyperedge":
             raise self._wrong("has a hyperedge; replace it by edges between two nodes", "hyperedge")
         elif name in ("data", "default"):
-            self.text, self.depth = [], len(self.path)
+            self.text, self.length, self.depth = [], 0, len(self.path)
             if name == "data":
                 self.key = self._declared(given)
 
@@ -126,12 +169,15 @@ class Parser:
         elif name == "data":
             for key in self.key:
                 if self.row in key.cells:
-                    raise self._wrong(f"gives {key.name!r} twice; keep one", text)
+                    raise self._wrong(f"gives {key.name[:80]!r} twice; keep one", text)
                 key.cells[self.row] = text
 
     def _characters(self, text: str) -> None:
-        if self.text is not None:
-            self.text.append(text)
+        if self.text is None or not self.key:
+            return
+        self.length += len(text)
+        self._check_length(self.length, f"the text of {self.key[0].name[:80]!r}")
+        self.text.append(text)
 
     def _declare(self, given: Mapping[str, str]) -> None:
         code = self._need(given, "id", "key")
@@ -181,4 +227,5 @@ class Parser:
     def _need(self, given: Mapping[str, str], attribute: str, tag: str) -> str:
         if attribute not in given:
             raise self._wrong(f"<{tag}> has no {attribute!r}; add it", ", ".join(given) or "none")
+        self._check_length(len(given[attribute]), f"{attribute!r} of <{tag}>")
         return given[attribute]

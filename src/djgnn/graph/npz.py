@@ -17,39 +17,25 @@ Nothing is ever unpickled, and sizes are checked in the headers before anything 
 from __future__ import annotations
 
 import json
-import lzma
-import math
 import zipfile
-import zlib
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from djgnn.errors import InputError
-from djgnn.graph.checks import MASKS
-from djgnn.graph.files import atomic_write, readable_file
+from djgnn.graph.checks import MASKS, check_num_nodes
+from djgnn.graph.files import atomic_write, open_ordinary
 from djgnn.graph.graph import Graph
+from djgnn.graph.npz_arrays import CSR_PARTS, UNREADABLE, read_arrays, reason
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_BYTES = 8 * 2**30
-CSR_PARTS = ("x_data", "x_indices", "x_indptr", "x_shape")
-PLAIN = ("x", "y", *MASKS, "edge_weight", "node_names", "class_names", "num_nodes", "card")
+NODE_BYTES = 80
 LAYOUT = "see the layout at the top of `djgnn.graph.npz`"
-UNREADABLE = (
-    OSError,
-    ValueError,
-    EOFError,
-    RuntimeError,
-    NotImplementedError,
-    MemoryError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-)
 
 
 def read_npz(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Graph:
@@ -57,7 +43,8 @@ def read_npz(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Graph:
 
     Args:
         path: The file.
-        max_bytes: Refuse a file whose arrays would take more memory than this (8 GiB).
+        max_bytes: Refuse a file whose arrays would take more memory than this (8 GiB), in the
+            types they are held in; or whose number of nodes would, if nothing else tells of them.
 
     Returns:
         The graph; its name is the file's name without ``.npz``.
@@ -74,19 +61,19 @@ def read_npz(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Graph:
         >>> read_npz(file).content_hash == g.content_hash
         True
     """
-    file = readable_file(path)
+    file = Path(path).expanduser()
     try:
-        with zipfile.ZipFile(file) as archive:
-            arrays = _arrays(file, archive, max_bytes)
+        with open_ordinary(path) as stream, zipfile.ZipFile(stream) as archive:
+            arrays = read_arrays(file, archive, max_bytes)
     except InputError:
         raise
     except UNREADABLE as error:
         raise InputError(
             f"{file}: is not a readable .npz file; write it with `numpy.savez_compressed` or "
-            f"`write_npz`, or copy it again if it was cut off (got {_what(error)})"
+            f"`write_npz`, or copy it again if it was cut off (got {reason(error)})"
         ) from error
     try:
-        return Graph(name=file.stem, **_fields(file, arrays))
+        return Graph(name=file.stem, **_fields(file, arrays, max_bytes))
     except InputError as error:
         text = str(error)
         raise InputError(text if text.startswith(str(file)) else f"{file}: {text}") from error
@@ -128,58 +115,7 @@ def write_npz(graph: Graph, path: str | Path) -> None:
         np.savez_compressed(stream, **arrays)
 
 
-def _arrays(file: Path, archive: zipfile.ZipFile, max_bytes: int) -> dict[str, NDArray[Any]]:
-    """The arrays of this layout, read one by one after their declared sizes were added up."""
-    members = {info.filename: info for info in archive.infolist()}
-    wanted = [k for k in ("edge_index", *PLAIN, *CSR_PARTS) if f"{k}.npy" in members]
-    total = sum(members[f"{key}.npy"].file_size for key in wanted)
-    if total > max_bytes:
-        raise InputError(
-            f"{file}: would take {total / 2**30:.3g} GiB of memory, more than the limit of "
-            f"{max_bytes / 2**30:.3g} GiB; raise `max_bytes` if you trust the file (got {total})"
-        )
-    return {key: _array(file, archive, members[f"{key}.npy"], key) for key in wanted}
-
-
-def _array(file: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, key: str) -> NDArray[Any]:
-    try:
-        with archive.open(member) as stream:
-            _check_header(file, stream, key, member.file_size)
-        with archive.open(member) as stream:
-            array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
-    except InputError:
-        raise
-    except UNREADABLE as error:
-        raise InputError(
-            f"{file}: key {key!r} cannot be read; the file is damaged or cut off, copy or write "
-            f"it again (got {_what(error)})"
-        ) from error
-    return array
-
-
-def _check_header(file: Path, stream: IO[bytes], key: str, declared: int) -> None:
-    """An array must not be of objects, nor claim more entries than its bytes can hold."""
-    version = np.lib.format.read_magic(stream)
-    if version == (1, 0):
-        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    elif version == (2, 0):
-        shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
-    else:
-        raise ValueError(f"npy version {version}")
-    if dtype.hasobject:
-        raise InputError(
-            f"{file}: key {key!r} holds Python objects, which are never unpickled; store numbers "
-            f"or unicode text (got dtype {dtype})"
-        )
-    claimed = math.prod(shape) * dtype.itemsize
-    if claimed > declared:
-        raise InputError(
-            f"{file}: key {key!r} claims {claimed} bytes, the archive holds {declared}; the file "
-            f"is damaged, write it again (got shape {list(shape)})"
-        )
-
-
-def _fields(file: Path, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
+def _fields(file: Path, arrays: dict[str, NDArray[Any]], max_bytes: int) -> dict[str, Any]:
     """The fields of `Graph` from the arrays of a file."""
     if "edge_index" not in arrays:
         raise InputError(
@@ -192,7 +128,8 @@ def _fields(file: Path, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
     for key in ("node_names", "class_names"):
         if key in arrays:
             fields[key] = _strings(file, arrays[key], key)
-    fields["num_nodes"] = _num_nodes(file, arrays, fields)
+    fields["num_nodes"] = check_num_nodes(_num_nodes(file, arrays, fields))
+    _check_bare_nodes(file, arrays, fields["num_nodes"], max_bytes)
     if "card" in arrays:
         fields["card"] = _read_card(file, arrays["card"])
     return fields
@@ -218,7 +155,7 @@ def _features(file: Path, arrays: dict[str, NDArray[Any]]) -> Any:
     except (ValueError, TypeError, IndexError, OverflowError) as error:
         raise InputError(
             f"{file}: keys {', '.join(CSR_PARTS)} are not the parts of a CSR matrix; store "
-            f"`matrix.data, .indices, .indptr, .shape` of one matrix (got {_what(error)})"
+            f"`matrix.data, .indices, .indptr, .shape` of one matrix (got {reason(error)})"
         ) from error
     return matrix
 
@@ -244,13 +181,32 @@ def _num_nodes(file: Path, arrays: dict[str, NDArray[Any]], fields: dict[str, An
     )
 
 
+def _check_bare_nodes(file: Path, arrays: dict[str, NDArray[Any]], n: int, max_bytes: int) -> None:
+    """A number alone must not ask for memory: nodes that nothing tells of are counted in bytes."""
+    told = ("y", "x", "x_indptr", "node_names", *MASKS)
+    entries = max(arrays[key].size for key in ("edge_index", *told) if key in arrays)
+    if n > entries and n * NODE_BYTES > max_bytes:
+        raise InputError(
+            f"{file}: {n} nodes would take some {n * NODE_BYTES / 2**30:.3g} GiB of memory, more "
+            f"than the limit of {max_bytes / 2**30:.3g} GiB, and most have neither edges, features "
+            "nor labels; number the nodes without gaps, or raise `max_bytes` if you trust the "
+            f"file (got {n} nodes, at most {entries} entries)"
+        )
+
+
 def _strings(file: Path, array: NDArray[Any], key: str) -> list[str]:
     if array.dtype.kind != "U" or array.ndim != 1:
         raise InputError(
             f"{file}: key {key!r} must be a list of unicode strings "
             f"(got {array.dtype} {list(array.shape)})"
         )
-    names: list[str] = array.tolist()
+    try:
+        names: list[str] = array.tolist()
+    except (ValueError, SystemError) as error:
+        raise InputError(
+            f"{file}: key {key!r} holds characters that do not exist; write the names again "
+            f"(got {reason(error)})"
+        ) from error
     return names
 
 
@@ -264,7 +220,8 @@ def _unicode(names: tuple[str, ...], key: str) -> NDArray[np.str_]:
 def _read_card(file: Path, array: NDArray[Any]) -> dict[str, Any]:
     try:
         card = json.loads(array.item()) if array.dtype.kind == "U" else None
-    except (ValueError, RecursionError):
+        json.dumps(card, ensure_ascii=False).encode()  # half a surrogate could never be printed
+    except (ValueError, SystemError, RecursionError):
         card = None
     if not isinstance(card, dict):
         raise InputError(
@@ -272,8 +229,3 @@ def _read_card(file: Path, array: NDArray[Any]) -> dict[str, Any]:
             f"with `json.dumps` (got {array.dtype} {list(array.shape)})"
         )
     return card
-
-
-def _what(error: BaseException) -> str:
-    text = str(error).splitlines()[0][:200] if str(error) else ""
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 import yaml
 
 from djgnn.errors import InputError
-from djgnn.graph.files import readable_file
+from djgnn.graph.files import read_limited
 
 Built = TypeVar("Built")
 
 LARGEST = 2**20
 DEEPEST = 20
+LONGEST = 1000
 
 
 def read_mapping(path: str | Path) -> dict[str, Any]:
@@ -24,7 +25,7 @@ def read_mapping(path: str | Path) -> dict[str, Any]:
     few lines of them can stand for more values than any machine can hold or print.
 
     Args:
-        path: The file, at most 1 MiB.
+        path: The file, at most 1 MiB, with no value of more than 1000 characters.
 
     Raises:
         InputError: With file, line and remedy.
@@ -36,12 +37,10 @@ def read_mapping(path: str | Path) -> dict[str, Any]:
         >>> read_mapping(file)
         {'model': {'num_jumps': 5}}
     """
-    file = readable_file(path)
-    size = file.stat().st_size
-    if size > LARGEST:
-        raise InputError(f"{file}: is too large for a configuration; check the path (got {size} B)")
+    file = Path(path).expanduser()
+    content = read_limited(path, LARGEST)
     try:
-        text = file.read_text("utf-8")
+        text = content.decode("utf-8")
         _check_events(file, text)
         values = yaml.safe_load(text)
     except UnicodeDecodeError as error:
@@ -91,6 +90,11 @@ def _check_events(file: Path, text: str) -> None:
         if isinstance(event, yaml.AliasEvent):
             raise InputError(
                 f"{file}: line {line}: has an alias; write the value itself (got *{event.anchor})"
+            )
+        if isinstance(event, yaml.ScalarEvent) and len(event.value) > LONGEST:
+            raise InputError(
+                f"{file}: line {line}: a value has more than {LONGEST} characters; "
+                f"shorten it (got {len(event.value)}, {event.value[:40]!r}...)"
             )
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)

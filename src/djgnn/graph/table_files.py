@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,9 @@ PARQUET = (".parquet", ".pq")
 TABS = (".tsv", ".tab")
 CHUNK = 2**24
 MOST_CELLS = 2**29
+PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+LIKE_ZLIB = (b"x\x01", b"x^", b"x\x9c", b"x\xda")
+MARK = b"\xef\xbb\xbf"
 DAMAGED = (OSError, ValueError, TypeError, MemoryError, OverflowError)
 
 
@@ -48,10 +52,10 @@ def read_table(
     file = readable_file(path)
     if file.suffix.lower() in PARQUET:
         return _read_parquet(file, columns)
-    separator = separator_of(file)
+    source, separator = _text_of(file), separator_of(file)
     try:
         frame = pl.read_csv(
-            file,
+            source,
             separator=separator,
             n_rows=rows,
             infer_schema=False,
@@ -180,14 +184,36 @@ def _first(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
-def _check_start(file: Path) -> None:
+def _text_of(file: Path) -> Path | bytes:
+    """What polars reads as text: it unpacks whatever begins like a packed file.
+
+    A header such as ``x^2`` begins like one, and a byte order mark keeps it what it is.
+    """
+    start = _check_start(file)
+    return MARK + file.read_bytes() if start.startswith(LIKE_ZLIB) else file
+
+
+def _check_start(file: Path) -> bytes:
+    """The first bytes of a CSV file, which must be text."""
     with file.open("rb") as stream:
         start = stream.readline(2**12)
+    if start.startswith(PACKED) or (start.startswith(LIKE_ZLIB) and not _is_text(start)):
+        raise InputError(f"{file}: is compressed; unpack it first (got bytes {start[:4]!r})")
     if start[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in start:
         raise InputError(
             f"{file}: is not UTF-8 text; save it as UTF-8 (in a spreadsheet: 'CSV UTF-8') "
             f"(got bytes {start[:4]!r})"
         )
+    return start
+
+
+def _is_text(start: bytes) -> bool:
+    """Whether these first bytes are UTF-8, perhaps cut off, without control characters."""
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(start)
+    except UnicodeDecodeError:
+        return False
+    return all(letter >= " " or letter in "\t\r\n" for letter in text)
 
 
 def _explain(file: Path, separator: str) -> None:
