@@ -171,7 +171,7 @@ CASES: dict[str, Case] = {
     "one column twice": options("must be two columns", "--source-column", "target"),
     "no such weight": options(r"e\.csv.*no column 'kg'", "--weight-column", "kg"),
     "two graphs named": options("give either", "--graph", "g.npz"),
-    "unknown metric": options("'metric'.*accuracy, roc_auc", "--metric", "f1"),
+    "unknown metric": options("--metric: must be one of accuracy, roc_auc.*'f1'", "--metric", "f1"),
     "metric of two classes": Case(
         "--metric roc_auc: needs two classes",
         {"n.csv": "id,y\na,1\nb,2\nc,3\nd,1\n"},

@@ -100,7 +100,7 @@ def test_new_nodes_need_their_features(djgnn, run: Path, tables: Path, tmp_path:
     bare.write_text("node\nsomeone\n")
     done = djgnn("predict", run, "--edges", tables / "none.csv", "--nodes", bare)
     assert done.returncode == 2
-    assert "has no features" in done.stderr
+    assert "no feature column 'f0', which the model was trained with" in done.stderr
 
 
 def test_explanations_add_up(djgnn, run: Path, later: Graph) -> None:

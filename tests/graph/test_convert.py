@@ -113,3 +113,11 @@ def test_compact_changes_storage_not_values() -> None:
     assert (compact(wide).toarray() == wide).all()
     assert not sp.issparse(compact(wide + 1))
     assert not sp.issparse(compact(wide[:, :32]))
+
+
+def test_minus_one_is_unknown_however_it_is_written() -> None:
+    g = nx.path_graph(5)
+    for node, label in enumerate((0.0, -1.0, np.float32(-1), "-1.0", 2.0)):
+        g.nodes[node]["y"] = label
+    graph = Graph.from_networkx(g, label="y")
+    assert (graph.class_names, graph.y.tolist()) == (("0.0", "2.0"), [0, -1, -1, -1, 1])

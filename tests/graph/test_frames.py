@@ -82,3 +82,9 @@ def test_looking_up_by_hash_is_looking_up_by_letter(count: int) -> None:
     strangers = pl.DataFrame({"a": ["x", None, "", " 1", ids[0]]})
     assert look_up(strangers, ids).tolist() == [[-1, -1, -1, -1, 0]]
     assert _by_letter(strangers, ids)["a"].to_list() == [-1, -1, -1, -1, 0]
+
+
+def test_minus_one_among_floats_is_unknown() -> None:
+    nodes = pl.DataFrame({"id": list("abcd"), "y": [0.0, -1.0, np.nan, 2.0]})
+    g = from_frames(EDGES, nodes)
+    assert (g.class_names, g.y.tolist()) == (("0.0", "2.0"), [0, -1, -1, 1])

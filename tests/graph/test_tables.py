@@ -86,6 +86,16 @@ def test_classes_are_sorted_by_number_and_unknown_is_minus_one(read) -> None:
         read(nodes="id,y\na,1\nb,1\nc,-1\n")
 
 
+def test_unknown_is_known_by_its_number_too(read) -> None:
+    g = read(nodes="id,y\na,1.0\nb,0.0\nc,-1.0\n")
+    assert (g.class_names, g.y.tolist()) == (("0.0", "1.0"), [1, 0, -1])
+    with pytest.raises(InputError, match="if -1 is a class"):
+        read(nodes="id,y\na,1.0\nb,1.0\nc,-1.0\n")
+    g = read(nodes="id,y\na,1.0\nb,1.0\nc,-1.0\n", unknown=("",))
+    assert g.class_names == ("-1.0", "1.0")
+    assert read(nodes="id,y\na,9\nb,9.5\nc,8\n", unknown=("9.0",)).class_names == ("8", "9.5")
+
+
 def test_splits_in_any_spelling(read) -> None:
     g = read(nodes="id,label,split\na,x,Training\nb,y, dev\nc,,test\n")
     assert g.train_mask[:, 0].tolist() == [True, False, False]
@@ -164,6 +174,13 @@ BAD: dict[str, tuple[dict[str, object], str]] = {
     "infinite": ({"nodes": "id,z\na,1\nb,inf\nc,2\n"}, r"row 2, column 'z'"),
     "hole": ({"nodes": "id,z\na,1\nb,\nc,2\n"}, r"row 2, column 'z': is empty"),
     "text in numbers": ({"nodes": "id,z\na,1\nb,n/a\nc,2\n"}, r"row 2, column 'z'.*got 'n/a'"),
+    "decimal comma": ({"nodes": 'id,z\na,x\nb,"3,25"\nc,"-1,5"\n'}, r"row 2, column 'z'.*point"),
+    "some commas": ({"nodes": 'id,z\na,1\nb,"3,25"\n'}, r"row 2, column 'z'.*point.*'3,25'"),
+    "one comma": ({"nodes": 'id,z\na,1\nb,"3,25"\nc,2\n'}, r"row 2, column 'z'.*point.*'3,25'"),
+    "weight comma": (
+        {"edges": "source;target;weight\na;b;1,5\n"},
+        r"row 1, column 'weight'.*point",
+    ),
     "empty column": ({"nodes": "id,z,w\na,,1\nb,,1\n"}, "column 'z' is empty"),
     "column twice": ({"nodes": "id,z,z\na,1,2\n"}, "column 'z' occurs twice"),
     "column without name": ({"nodes": ",id\n0,a\n"}, "column 1 has no name"),

@@ -174,6 +174,12 @@ def test_features_are_matched_by_name() -> None:
         arrivals(named(("new", "b"), ["hue=sky"], np.ones((2, 1))), known)
     with pytest.raises(InputError, match="'age' is not one"):
         arrivals(named(("new", "b"), ["size", "age"], np.ones((2, 2))), known)
+    with pytest.raises(InputError, match="no feature column 'hue'"):
+        arrivals(named(("new", "b"), ["size"], np.ones((2, 1))), known)
+    with pytest.raises(InputError, match=r"'hue' holds numbers, the model was .* categories"):
+        arrivals(named(("new", "b"), ["size", "hue"], np.ones((2, 2))), known)
+    with pytest.raises(InputError, match=r"'size' holds categories, the model was .* numbers"):
+        arrivals(named(("new", "b"), ["size=4", "size=abc", "hue=sky"], np.ones((2, 3))), known)
     bare = Graph(np.array([[0], [1]]), 2, x=np.ones((2, 5)), node_names=("new", "b"))
     with pytest.raises(InputError, match="has 5 feature columns"):
         arrivals(bare, known)

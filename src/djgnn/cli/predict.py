@@ -6,13 +6,17 @@ import csv
 import dataclasses
 import io
 import json
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
 from djgnn.cli.source import Source, load
-from djgnn.errors import InputError
+from djgnn.errors import DJGNNWarning, InputError
 from djgnn.training.folder import read_card, read_predictions
 
 if TYPE_CHECKING:
@@ -38,12 +42,22 @@ def predictions(run: Path, source: Source, device: str, as_json: bool) -> str:
 
 
 def _of_new_nodes(run: Path, source: Source, device: str) -> str:
+    from djgnn.graph import reading_of
     from djgnn.training.inputs import choose_device
-    from djgnn.training.predictions import prediction_csv, reached
     from djgnn.training.stored import load_model
 
     stored = load_model(run, choose_device(device))
-    later = _later(load(source, others=stored.graph.names()), stored)
+    reading = reading_of(stored.graph)
+    with spoken_once():
+        later = _later(load(source, others=stored.graph.names(), reading=reading), stored)
+        for remark in remarks(source, reading, later, stored.graph):
+            print("warning:", remark, file=sys.stderr)
+        return _predict(later, stored)
+
+
+def _predict(later: Graph, stored: StoredModel) -> str:
+    from djgnn.training.predictions import prediction_csv, reached
+
     place = stored.places(later)
     new = np.flatnonzero(place < 0)
     if new.size == 0:
@@ -64,3 +78,82 @@ def _later(graph: Graph, stored: StoredModel) -> Graph:
     return dataclasses.replace(
         graph, y=None, class_names=names, train_mask=None, val_mask=None, test_mask=None
     )
+
+
+@contextmanager
+def spoken_once() -> Iterator[None]:
+    """Print the warnings of this package in one line each, and none twice."""
+    said: set[str] = set()
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            text = " ".join(str(message).splitlines())
+            if not issubclass(category, DJGNNWarning):
+                usual(message, category, filename, lineno, file, line)
+            elif text not in said:
+                said.add(text)
+                print("warning:", text, file=sys.stderr)
+
+        warnings.simplefilter("always", DJGNNWarning)
+        warnings.showwarning = show
+        yield
+
+
+def remarks(source: Source, reading: Mapping[str, Any], later: Graph, known: Graph) -> list[str]:
+    """Where new edges are taken otherwise than those that the model learned from.
+
+    Args:
+        source: The options.
+        reading: How the model's tables were read, see `reading_of`.
+        later: The new graph.
+        known: The model's graph.
+    """
+    said = source.columns()
+    found = []
+    if "symmetric" in reading:
+        weight = reading["known"].roles["weight"]
+        if bool(said.get("weight", weight)) != bool(weight):
+            found.append(
+                f"--weight-column {said['weight']!r}: the model was trained with "
+                + (f"the weights in {weight!r}" if weight else "edges without weights")
+            )
+        if said.get("duplicates", reading["duplicates"]) != reading["duplicates"]:
+            found.append(
+                f"--duplicates {said['duplicates']}: the model was trained with "
+                f"{reading['duplicates']}"
+            )
+        if said.get("symmetric", reading["symmetric"]) != reading["symmetric"]:
+            ways = ("--symmetric", "edges as they are listed")
+            if reading["symmetric"]:
+                ways = ("--directed", "every edge both ways (--symmetric)")
+            return [*found, f"{ways[0]}: the model was trained with {ways[1]}"]
+    elif _weighted(known) and later.num_edges and not _weighted(later):
+        found.append(
+            f"{later.name}: the new edges have no weights and count as 1, the model was trained "
+            "with weights; name their column with --weight-column"
+        )
+    if not _both_ways(later) and known.num_edges and _both_ways(known):
+        found.append(
+            f"{later.name}: the new edges go one way, the model was trained with every edge both "
+            "ways; list them both ways, or pass --symmetric with tables"
+        )
+    return found
+
+
+def _weighted(graph: Graph) -> bool:
+    return graph.edge_weight is not None and bool((graph.edge_weight != 1).any())
+
+
+def _both_ways(graph: Graph) -> bool:
+    """Whether the reverse of every edge is there."""
+    source, target = graph.edge_index
+    n = graph.num_nodes
+    return bool(np.isin(source * n + target, target * n + source).all())

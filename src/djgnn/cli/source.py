@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -35,8 +35,13 @@ class Source:
     graph: Annotated[Path | None, typer.Option(help="The whole graph (GraphML, npz).")] = None
     label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None
     symmetric: Annotated[
-        bool, typer.Option("--symmetric", help="Add the reverse of every edge.")
-    ] = False
+        bool | None,
+        typer.Option(
+            "--symmetric/--directed",
+            help="Add the reverse of every edge, or take edges as they are (default).",
+            show_default=False,
+        ),
+    ] = None
     data: Annotated[
         Path | None, typer.Option(help="Folder with <name>.npz files, looked in first.")
     ] = None
@@ -58,8 +63,9 @@ class Source:
         typer.Option(help="Leave this node column out of the features; may be repeated."),
     ] = None
     duplicates: Annotated[
-        str, typer.Option(help="An edge listed twice: first, sum, mean, max or error.")
-    ] = "first"
+        str | None,
+        typer.Option(help="An edge listed twice: first (default), sum, mean, max or error."),
+    ] = None
     unknown: Annotated[
         list[str] | None,
         typer.Option(
@@ -81,26 +87,32 @@ class Source:
             "target": self.target_column,
             "weight": self.weight_column,
             "features": self.features or None,
-            "exclude": tuple(self.exclude or ()),
+            "exclude": tuple(self.exclude or ()) or None,
             "duplicates": self.duplicates,
             "unknown": ("", *self.unknown) if self.unknown else None,
         }
-        usual = {"symmetric": False, "exclude": (), "duplicates": "first"}
-        return {key: value for key, value in said.items() if value != usual.get(key)}
+        return {key: value for key, value in said.items() if value is not None}
 
 
-def load(source: Source, others: Sequence[str] = ()) -> Graph:
+def load(
+    source: Source, others: Sequence[str] = (), reading: Mapping[str, Any] | None = None
+) -> Graph:
     """The graph that the options name, as it is: labels and splits may be missing.
 
     Args:
         source: The options.
         others: Names of nodes that edges may lead to though the node table has no row for them.
+        reading: How to read tables where the options say nothing, see `reading_of`.
 
     Raises:
         InputError: If the options name no graph or several, do not fit together, or the graph
             cannot be read.
     """
-    graph = _load(source, others)
+    from djgnn.graph.checks import METRICS
+
+    if source.metric not in (None, *METRICS):
+        raise InputError(f"--metric: must be one of {', '.join(METRICS)} (got {source.metric!r})")
+    graph = _load(source, {**(reading or {}), **source.columns(), "others": others})
     if source.metric is None:
         return graph
     if source.metric == "roc_auc" and graph.num_classes != 2:
@@ -110,7 +122,7 @@ def load(source: Source, others: Sequence[str] = ()) -> Graph:
     return replace(graph, card={**graph.card, "metric": source.metric})
 
 
-def _load(source: Source, others: Sequence[str]) -> Graph:
+def _load(source: Source, columns: Mapping[str, Any]) -> Graph:
     from djgnn.graph import Graph
 
     named = [source.dataset, source.graph, source.edges or source.nodes]
@@ -133,11 +145,11 @@ def _load(source: Source, others: Sequence[str]) -> Graph:
             )
         whole = source.edges
     if whole is not None:
-        return _read_whole(whole, source, others)
+        return _read_whole(whole, source, columns)
     if source.edges is None or source.nodes is None:
         missing = "--edges" if source.edges is None else "--nodes"
         raise InputError(f"{missing}: missing; an own graph needs an edge and a node table")
-    return Graph.from_csv(source.edges, source.nodes, **source.columns(), others=others)
+    return Graph.from_csv(source.edges, source.nodes, **columns)
 
 
 def with_source(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -174,7 +186,7 @@ def with_source(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _read_whole(file: Path, source: Source, others: Sequence[str]) -> Graph:
+def _read_whole(file: Path, source: Source, columns: Mapping[str, Any]) -> Graph:
     from djgnn.graph import Graph, read_npz
     from djgnn.graph.files import readable_file
 
@@ -183,7 +195,7 @@ def _read_whole(file: Path, source: Source, others: Sequence[str]) -> Graph:
         _no_columns(source, str(file))
         return read_npz(file)
     if file.suffix.lower() == ".graphml":
-        return Graph.from_graphml(file, **source.columns(), others=others)
+        return Graph.from_graphml(file, **columns)
     raise InputError(
         f"{file}: is not a format of whole graphs; give .graphml or .npz, or two tables with "
         f"--edges and --nodes (got {file.suffix or 'no suffix'!r})"
@@ -194,6 +206,7 @@ def _no_columns(source: Source, what: str) -> None:
     """A stored graph has no columns to choose from and is taken as it is."""
     flags = {"node": "--id-column", "features": "--feature", "label": "--label"}
     flags |= {key: f"--{key}-column" for key in ("split", "source", "target", "weight")}
+    flags["symmetric"] = "--symmetric" if source.symmetric else "--directed"
     said = [flags.get(key, f"--{key}") for key in source.columns()]
     if said:
         raise InputError(

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from djgnn.errors import InputError, UnseenCategoryWarning
 from djgnn.graph.graph import Graph
+from djgnn.graph.table_rules import shorten
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -114,22 +115,11 @@ def _features(later: Graph, known: Graph, node: NDArray[np.int64]) -> Any:
 
 
 def _aligned(name: str, x: Any, theirs: Sequence[str], ours: Sequence[str]) -> Any:
-    """Columns by name; an absent category is zero, an absent number is an error."""
-    categorical = {column.partition("=")[0] for column in ours if "=" in column}
+    """Columns by name; an absent category is zero, an absent column is an error."""
+    _check_columns(name, theirs, ours)
     place = {column: i for i, column in enumerate(theirs)}
-    missing = [c for c in ours if c not in place and c.partition("=")[0] not in categorical]
-    if missing:
-        raise InputError(
-            f"{name}: no feature column {missing[0]!r}, which the model was trained with; add it "
-            f"(got columns {', '.join(theirs)})"
-        )
-    unseen = [c for c in theirs if c not in set(ours)]
-    strange = [c for c in unseen if c.partition("=")[0] not in categorical]
-    if strange:
-        raise InputError(
-            f"{name}: feature column {strange[0]!r} is not one that the model was trained with; "
-            f"leave it out (got columns {', '.join(theirs)})"
-        )
+    known = set(ours)
+    unseen = [column for column in theirs if column not in known]
     if unseen:
         warnings.warn(
             f"{name}: {unseen[0]!r} was never seen in training and counts as no category",
@@ -141,6 +131,35 @@ def _aligned(name: str, x: Any, theirs: Sequence[str], ours: Sequence[str]) -> A
     padded = sp.csr_array(sp.hstack([rows, width]))
     taken = padded[:, [place.get(column, len(theirs)) for column in ours]]
     return taken if sp.issparse(x) else taken.toarray()
+
+
+def _check_columns(name: str, theirs: Sequence[str], ours: Sequence[str]) -> None:
+    """Refuse columns that are missing, unknown, or of the other kind."""
+    found, wanted = _kinds(theirs), _kinds(ours)
+    columns = f"(got columns {shorten(theirs)})"
+    for column, kind in found.items():
+        if column not in wanted:
+            raise InputError(
+                f"{name}: feature column {column!r} is not one that the model was trained with; "
+                f"leave it out {columns}"
+            )
+        if kind != wanted[column]:
+            raise InputError(
+                f"{name}: feature column {column!r} holds {kind}, the model was trained with "
+                f"{wanted[column]}; mend it, or read the tables with the options that "
+                f"`djgnn.graph.reading_of` gives {columns}"
+            )
+    for column in wanted:
+        if column not in found:
+            raise InputError(
+                f"{name}: no feature column {column!r}, which the model was trained with; add it "
+                f"{columns}"
+            )
+
+
+def _kinds(columns: Sequence[str]) -> dict[str, str]:
+    """The columns of the table behind the columns of a matrix, and what they hold."""
+    return {c.partition("=")[0]: "categories" if "=" in c else "numbers" for c in columns}
 
 
 def check_related(later: Graph, known: Graph) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 SPARSE_BELOW = 0.25
 SPARSE_COLUMNS = 32
+WHOLE = re.compile(r"^([+-]?\d+)\.0*$")
 
 
 def compact(x: Any) -> Any:
@@ -184,8 +186,18 @@ def class_order(names: Sequence[str]) -> list[str]:
     return sorted(names, key=lambda name: (values[name], name))
 
 
+def plain_number(text: str) -> str:
+    """A whole number written as a float without its fraction; anything else as it is.
+
+    Example:
+        >>> plain_number("-1.0"), plain_number("1.5"), plain_number("a.0")
+        ('-1', '1.5', 'a.0')
+    """
+    return WHOLE.sub(r"\1", text)
+
+
 def _named_labels(values: Sequence[Hashable]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    unknown = [v is None or v != v or str(v) in ("", "-1") for v in values]
+    unknown = [v is None or v != v or plain_number(str(v)) in ("", "-1") for v in values]
     texts = [str(v) for v in values]
     order = class_order(list({t for t, u in zip(texts, unknown, strict=True) if not u}))
     code = {name: c for c, name in enumerate(order)}

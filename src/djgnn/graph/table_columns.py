@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from djgnn.errors import InputError
-from djgnn.graph.convert import class_order, compact
+from djgnn.errors import InputError, UnseenCategoryWarning
+from djgnn.graph.convert import class_order, compact, plain_number
 from djgnn.graph.table_files import row_error
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ PARTS = {
 }
 MOST_CATEGORIES = 64
 FEW_CATEGORIES = 8
+COMMA = r"^-?\d+,\d+$"
 
 
 def read_labels(
@@ -36,11 +39,13 @@ def read_labels(
     import polars as pl
 
     text = column.cast(pl.String)
-    missing = text.is_null() | text.is_in(list(unknown))
+    words = text.unique().drop_nulls().to_list()
+    none = {plain_number(word) for word in unknown}
+    missing = text.is_null() | text.is_in([word for word in words if plain_number(word) in none])
     if column.dtype.is_float():
         missing |= column.is_nan().fill_null(True)
     names = class_order(text.filter(~missing).unique().to_list())
-    if len(names) < 2 and "-1" in unknown and (text == "-1").any():
+    if len(names) < 2 and "-1" in none and "-1" in map(plain_number, words):
         raise InputError(
             f"{where}: column {column.name!r}: -1 means unknown, and without it fewer than two "
             f"classes are left; if -1 is a class, pass `unknown=('',)` (--unknown '') "
@@ -83,37 +88,70 @@ def read_split(where: str, column: pl.Series, y: NDArray[np.int64] | None) -> di
     return {key: (codes == part) & labelled for part, key in enumerate(keys)}
 
 
-def read_features(where: str, frame: pl.DataFrame) -> tuple[Any, list[str]]:
+def read_features(
+    where: str, frame: pl.DataFrame, known: Mapping[str, tuple[str, ...] | None] | None = None
+) -> tuple[Any, dict[str, tuple[str, ...] | None]]:
     """A matrix from the feature columns: numbers as they are, categories as one-hot columns.
 
+    Args:
+        where: The file, for messages.
+        frame: The feature columns.
+        known: What they were in an earlier table; found out by default.
+
     Returns:
-        The matrix, ``None`` without columns; and the names of its columns.
+        The matrix, ``None`` without columns; and for every column ``None`` if it holds numbers,
+        else its categories.
 
     Raises:
         InputError: At a missing value, a text among numbers, or a column of free text.
     """
     if not frame.width:
-        return None, []
+        return None, {}
     blocks: list[Any] = []
-    names: list[str] = []
+    found: dict[str, tuple[str, ...] | None] = {}
     pending: list[pl.Series] = []
     finite = _finite(frame)
     for place, column in enumerate(frame.get_columns()):
-        numbers = column if place in finite else _as_numbers(where, column)
-        if numbers is not None:
+        levels = None if known is None else known[column.name]
+        numbers = column if place in finite else None
+        if numbers is None and levels is None:
+            numbers = _as_numbers(where, column, sure=known is not None)
+        if numbers is not None and levels is None:
             pending.append(numbers)
-            names.append(column.name)
+            found[column.name] = None
             continue
         blocks += _stack(pending)
         pending = []
-        codes, levels = _as_categories(where, column)
-        rows = np.flatnonzero(codes >= 0)
-        ones = np.ones(rows.size, dtype=np.float32)
-        shape = (codes.size, len(levels))
-        blocks.append(sp.csr_array((ones, (rows, codes[rows])), shape=shape).toarray())
-        names += [f"{column.name}={level}" for level in levels]
+        levels = _levels(where, column) if levels is None else levels
+        found[column.name] = levels
+        blocks.append(_one_hot(_codes(where, column, levels), len(levels)))
     blocks += _stack(pending)
-    return compact(blocks[0] if len(blocks) == 1 else np.hstack(blocks)), names
+    return compact(blocks[0] if len(blocks) == 1 else np.hstack(blocks)), found
+
+
+def feature_names(columns: Mapping[str, tuple[str, ...] | None]) -> list[str]:
+    """The names of the columns of the matrix that :func:`read_features` makes.
+
+    Example:
+        >>> feature_names({"size": None, "hue": ("red", "sky")})
+        ['size', 'hue=red', 'hue=sky']
+    """
+    return [
+        name if level is None else f"{name}={level}"
+        for name, levels in columns.items()
+        for level in ((None,) if levels is None else levels)
+    ]
+
+
+def comma_hint(cell: object) -> str:
+    """What to add to a message about a number written with a decimal comma.
+
+    Example:
+        >>> comma_hint("3,25"), comma_hint("3.25")
+        ('; write a decimal point, not a comma', '')
+    """
+    decimal = isinstance(cell, str) and re.search(COMMA, cell.strip())
+    return "; write a decimal point, not a comma" if decimal else ""
 
 
 def _finite(frame: pl.DataFrame) -> set[int]:
@@ -134,11 +172,15 @@ def _stack(columns: list[pl.Series]) -> list[NDArray[np.float32]]:
     return [pl.DataFrame(columns).to_numpy()] if columns else []
 
 
-def _as_numbers(where: str, column: pl.Series) -> pl.Series | None:
-    """The column as float32, ``None`` if it is text; a mixture is an error."""
+def _as_numbers(where: str, column: pl.Series, sure: bool = False) -> pl.Series | None:
+    """The column as float32, ``None`` if it is text; a mixture is an error, as is text if `sure`.
+
+    Decimal commas are no text.
+    """
     import polars as pl
 
     if column.dtype.is_numeric() or column.dtype == pl.Boolean:
+        text = None
         numbers = column.cast(pl.Float32, strict=False)
         empty = column.is_null()
     else:
@@ -146,26 +188,50 @@ def _as_numbers(where: str, column: pl.Series) -> pl.Series | None:
         numbers = text.cast(pl.Float32, strict=False)
         empty = text.is_null() | (text == "")
     filled = len(column) - int(empty.sum())
-    if 2 * int(numbers.is_not_null().sum()) <= filled or filled == 0:
+    figures = int(numbers.is_not_null().sum())
+    if not sure and (2 * figures <= filled or filled == 0):
+        if text is not None:
+            _refuse_commas(
+                where, column, text.str.contains(COMMA).fill_null(False), filled, figures
+            )
         return None
     bad = numbers.is_null() | ~numbers.is_finite().fill_null(False)
     if bad.any():
         row = int(np.argmax(bad.to_numpy()))
-        what = (
-            "is empty; fill it or drop the column"
-            if empty[row]
-            else "is not a finite number; mend it or leave it out with `exclude=` (--exclude)"
-        )
-        raise row_error(where, row, column.name, what, column[row])
+        if empty[row]:
+            what = "is empty; fill it" + (" with a number" if sure else " or drop the column")
+        else:
+            what = "is not a finite number" + (
+                ", as the model was trained with; mend it"
+                if sure
+                else "; mend it or leave it out with `exclude=` (--exclude)"
+            )
+        raise row_error(where, row, column.name, what + comma_hint(column[row]), column[row])
     return numbers
 
 
-def _as_categories(where: str, column: pl.Series) -> tuple[NDArray[np.int64], list[str]]:
+def _refuse_commas(
+    where: str, column: pl.Series, commas: pl.Series, filled: int, figures: int
+) -> None:
+    """Refuse text in which most cells would be numbers but for their decimal comma."""
+    if commas.any() and 2 * (int(commas.sum()) + figures) > filled:
+        row = int(np.argmax(commas.to_numpy()))
+        raise row_error(
+            where,
+            row,
+            column.name,
+            "is a number with a decimal comma; write a point, or leave the column out with "
+            "`exclude=` (--exclude)",
+            column[row],
+        )
+
+
+def _levels(where: str, column: pl.Series) -> tuple[str, ...]:
+    """The categories of a column of text."""
     import polars as pl
 
     text = column.cast(pl.String)
-    text = text.set(text == "", None)
-    levels = sorted(text.drop_nulls().unique().to_list())
+    levels = sorted(text.filter(text != "").unique().to_list())
     limit = max(FEW_CATEGORIES, min(MOST_CATEGORIES, len(column) // 2))
     if not levels:
         raise InputError(
@@ -178,5 +244,35 @@ def _as_categories(where: str, column: pl.Series) -> tuple[NDArray[np.int64], li
             f"{len(column)} rows; encode it as numbers or leave it out with "
             f"`exclude=` (--exclude) (got {levels[0][:40]!r})"
         )
-    codes = text.cast(pl.Enum(levels)).to_physical().cast(pl.Int64).fill_null(-1)
-    return codes.to_numpy(), levels
+    return tuple(levels)
+
+
+def _codes(where: str, column: pl.Series, levels: tuple[str, ...]) -> NDArray[np.int64]:
+    """The place of every cell in `levels`, -1 if it is empty; or unseen, with a warning."""
+    import polars as pl
+
+    text = column.cast(pl.String)
+    if column.dtype.is_float():
+        text = column.fill_nan(None).cast(pl.String)
+        whole = text.str.strip_suffix(".0")
+        text = text.zip_with(text.is_in(list(levels)), whole)
+    text = text.set(text == "", None)
+    codes = text.cast(pl.Enum(levels), strict=False).to_physical().cast(pl.Int64)
+    unseen = (codes.is_null() & text.is_not_null()).to_numpy()
+    if unseen.any():
+        row, count = int(np.argmax(unseen)), int(unseen.sum())
+        warnings.warn(
+            f"{where}: row {row + 1}, column {column.name!r}: {str(text[row])[:80]!r} was never "
+            f"seen in training and counts as no category ({count} such rows)",
+            UnseenCategoryWarning,
+            stacklevel=5,
+        )
+    return codes.fill_null(-1).to_numpy()
+
+
+def _one_hot(codes: NDArray[np.int64], width: int) -> NDArray[np.float32]:
+    rows = np.flatnonzero(codes >= 0)
+    ones = np.ones(rows.size, dtype=np.float32)
+    matrix = sp.csr_array((ones, (rows, codes[rows])), shape=(codes.size, width))
+    dense: NDArray[np.float32] = matrix.toarray()
+    return dense

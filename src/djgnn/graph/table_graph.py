@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +10,16 @@ import scipy.sparse as sp
 
 from djgnn.errors import InputError
 from djgnn.graph.graph import Graph
-from djgnn.graph.table_columns import read_features, read_labels, read_split
+from djgnn.graph.table_columns import (
+    comma_hint,
+    feature_names,
+    read_features,
+    read_labels,
+    read_split,
+)
 from djgnn.graph.table_edges import merge_duplicates, number_nodes
 from djgnn.graph.table_files import row_error
+from djgnn.graph.table_memory import KEY, remember
 from djgnn.graph.table_rules import EdgeColumns, NodeColumns, Rules, edge_columns, node_columns
 
 if TYPE_CHECKING:
@@ -35,12 +42,23 @@ def assemble(
     Raises:
         InputError: With file, row, column and remedy.
     """
-    fields, ids = node_fields(
-        node_file, nodes, node_columns(node_file, nodes.columns, rules), rules
-    )
+    found = node_columns(node_file, nodes.columns, rules)
+    fields, ids = node_fields(node_file, nodes, found, rules)
     columns = edge_columns(edge_file, edges.columns, rules)
     fields |= edge_fields(edge_file, edges, columns, ids, rules)
+    fields["card"] = card(fields.pop("columns"), found, columns, rules)
     return build(f"{edge_file}, {node_file}", rules.name or "graph", fields)
+
+
+def card(
+    features: Mapping[str, tuple[str, ...] | None],
+    nodes: NodeColumns,
+    edges: EdgeColumns,
+    rules: Rules,
+) -> dict[str, Any]:
+    """What the graph says about its tables: the names of its features, and how to read on."""
+    names = feature_names(features)
+    return ({"features": names} if names else {}) | {KEY: remember(nodes, edges, rules, features)}
 
 
 def build(where: str, name: str, fields: dict[str, Any]) -> Graph:
@@ -57,7 +75,7 @@ def build(where: str, name: str, fields: dict[str, Any]) -> Graph:
 def node_fields(
     where: str, table: pl.DataFrame, columns: NodeColumns, rules: Rules
 ) -> tuple[dict[str, Any], pl.Series]:
-    """The fields of `Graph` that a node table gives, and the ids.
+    """The fields of `Graph` that a node table gives, with ``columns`` for :func:`card`; the ids.
 
     Raises:
         InputError: With file, row, column and remedy.
@@ -76,9 +94,9 @@ def node_fields(
         fields["y"], fields["class_names"] = read_labels(where, table[columns.label], rules.unknown)
     if columns.split:
         fields |= read_split(where, table[columns.split], fields.get("y"))
-    fields["x"], names = read_features(where, pl.DataFrame([table[c] for c in columns.features]))
-    if names:
-        fields["card"] = {"features": names}
+    known = None if rules.known is None else rules.known.features
+    frame = pl.DataFrame([table[c] for c in columns.features])
+    fields["x"], fields["columns"] = read_features(where, frame, known)
     return _with_others(fields, ids, rules.others) if rules.others else (fields, ids)
 
 
@@ -159,7 +177,6 @@ def _weights(where: str, column: pl.Series) -> NDArray[np.float64]:
     bad = numbers.is_null() | ~numbers.is_finite().fill_null(False) | (numbers < 0).fill_null(True)
     if bad.any():
         row = int(np.argmax(bad.to_numpy()))
-        raise row_error(
-            where, row, column.name, "a weight is a number of zero or more", column[row]
-        )
+        what = "a weight is a number of zero or more" + comma_hint(column[row])
+        raise row_error(where, row, column.name, what, column[row])
     return numbers.to_numpy()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from djgnn.errors import InputError
+from djgnn.graph.table_memory import Known
 
 DUPLICATES = ("first", "sum", "mean", "max", "error")
 GUESSES = {
@@ -37,6 +38,7 @@ class TableOptions(TypedDict, total=False):
     symmetric: bool
     unknown: Sequence[str]
     others: Sequence[str]
+    known: Known | None
     name: str | None
 
 
@@ -59,6 +61,8 @@ class Rules:
         unknown: Cells of the label column that mean unknown.
         others: Names of nodes that edges may lead to though the node table has no row for them;
             they come after its nodes, without features or labels.
+        known: What is known of tables read before, see :mod:`djgnn.graph.table_memory`: the same
+            columns are taken, and encoded as they were; labels and splits are left alone.
         name: Name of the graph; the node file's by default.
 
     Raises:
@@ -77,6 +81,7 @@ class Rules:
     symmetric: bool = False
     unknown: Sequence[str] = ("", "-1")
     others: Sequence[str] = ()
+    known: Known | None = None
     name: str | None = None
 
     def __post_init__(self) -> None:
@@ -94,6 +99,7 @@ class NodeColumns:
     label: str | None
     split: str | None
     features: list[str]
+    unused: list[str]
 
     @property
     def roles(self) -> list[str]:
@@ -121,12 +127,20 @@ def node_columns(where: str, found: Sequence[str], rules: Rules) -> NodeColumns:
     Raises:
         InputError: If a column that is needed or was named is not there.
     """
-    node = str(pick_column(where, found, "node", rules.node, required=True))
-    left = [column for column in found if column != node]
-    label = pick_column(where, left, "label", rules.label, required=False)
-    split = pick_column(where, left, "split", rules.split, required=False)
+    known = rules.known or Known({}, {})
+    free = [column for column in found if column not in known.features]
+    before = known.roles.get
+    node = str(pick_column(where, free, "node", rules.node, True, before("node")))
+    left = [column for column in free if column != node]
+    label = pick_column(where, left, "label", rules.label, False, before("label"))
+    split = pick_column(where, left, "split", rules.split, False, before("split"))
     used = [column for column in (node, label, split) if column]
-    return NodeColumns(node, label, split, _feature_columns(where, found, used, rules))
+    features = _feature_columns(where, found, used, rules)
+    if rules.known is not None:
+        features, label, split = _known_features(where, found, features, rules.known), None, None
+    taken = {*used, *features}
+    unused = [column for column in found if column not in taken]
+    return NodeColumns(node, label, split, features, unused)
 
 
 def edge_columns(where: str, found: Sequence[str], rules: Rules) -> EdgeColumns:
@@ -135,20 +149,25 @@ def edge_columns(where: str, found: Sequence[str], rules: Rules) -> EdgeColumns:
     Raises:
         InputError: If a column that is needed or was named is not there.
     """
-    source = str(pick_column(where, found, "source", rules.source, required=True))
-    target = str(pick_column(where, found, "target", rules.target, required=True))
+    before = (rules.known or Known({}, {})).roles.get
+    source = str(pick_column(where, found, "source", rules.source, True, before("source")))
+    target = str(pick_column(where, found, "target", rules.target, True, before("target")))
     if source == target:
         raise InputError(
             f"{where}: source and target must be two columns; name them with `source=` and "
             f"`target=` (--source-column, --target-column) (got {source!r} twice)"
         )
-    return EdgeColumns(
-        source, target, pick_column(where, found, "weight", rules.weight, required=False)
-    )
+    weight = before("weight") if rules.weight is None else rules.weight
+    return EdgeColumns(source, target, pick_column(where, found, "weight", weight, False))
 
 
 def pick_column(
-    where: str, columns: Sequence[str], role: str, given: str | None, required: bool
+    where: str,
+    columns: Sequence[str],
+    role: str,
+    given: str | None,
+    required: bool,
+    before: str | None = None,
 ) -> str | None:
     """The column that plays a role: the one given, else the first usual name that is there.
 
@@ -157,7 +176,8 @@ def pick_column(
         columns: The columns found.
         role: One of the keys of ``GUESSES``.
         given: The user's choice; ``""`` means that there is no such column.
-        required: Whether a graph can do without.
+        required: Whether a graph cannot do without.
+        before: The column that played it in earlier tables, taken if it is there.
 
     Raises:
         InputError: If the column is missing, with the columns found.
@@ -171,6 +191,8 @@ def pick_column(
     if given is not None and given in columns:
         return given
     if given is None:
+        if before in columns:
+            return before
         usual = {column.strip().casefold(): column for column in reversed(columns)}
         for guess in GUESSES[role]:
             if guess in usual:
@@ -221,3 +243,25 @@ def _feature_columns(
             )
     chosen = dict.fromkeys(left if features is None else features)
     return [column for column in chosen if column not in (exclude or ())]
+
+
+def _known_features(
+    where: str, found: Sequence[str], chosen: Sequence[str], known: Known
+) -> list[str]:
+    """The columns of earlier tables: all must be there, and none besides."""
+    there = set(chosen)
+    missing = [column for column in known.features if column not in there]
+    if missing:
+        remedy = "do not leave it out" if missing[0] in found else "add it"
+        raise InputError(
+            f"{where}: no feature column {missing[0]!r}, which the model was trained with; "
+            f"{remedy} (got columns {shorten(found)})"
+        )
+    expected = {*known.features, *known.unused, *map(known.roles.get, ("label", "split"))}
+    strange = [column for column in chosen if column not in expected]
+    if strange:
+        raise InputError(
+            f"{where}: feature column {strange[0]!r} is not one that the model was trained with; "
+            f"leave it out with `exclude=` (--exclude) (got columns {shorten(found)})"
+        )
+    return list(known.features)

@@ -11,7 +11,7 @@ from djgnn.graph.files import readable_file
 from djgnn.graph.graph import Graph
 from djgnn.graph.table_files import PARQUET, header, read_table
 from djgnn.graph.table_frames import polars_frame
-from djgnn.graph.table_graph import assemble, build, edge_fields, node_fields
+from djgnn.graph.table_graph import assemble, build, card, edge_fields, node_fields
 from djgnn.graph.table_rules import NodeColumns, Rules, TableOptions, edge_columns, node_columns
 from djgnn.graph.table_writer import write_tables
 
@@ -30,7 +30,8 @@ def read_tables(edges: str | Path, nodes: str | Path, **options: Unpack[TableOpt
     name, label/class/y/target, split) and can be named. Ids are text: ``007`` and ``7`` are two
     nodes. All other columns of the node table are features: numbers as they are, columns of few
     different texts one-hot (an empty cell is all zero). Other columns of the edge table are left
-    alone. The names of the feature columns are in ``graph.card["features"]``.
+    alone. The names of the feature columns are in ``graph.card["features"]``, how the tables were
+    read in ``graph.card["tables"]``.
 
     Args:
         edges: File with one edge per row.
@@ -52,10 +53,11 @@ def read_tables(edges: str | Path, nodes: str | Path, **options: Unpack[TableOpt
     rules = Rules(**options)
     node_file, edge_file = readable_file(nodes), readable_file(edges)
     found = node_columns(str(node_file), header(node_file), rules)
-    fields, ids = node_fields(str(node_file), _read_nodes(node_file, found), found, rules)
+    fields, ids = node_fields(str(node_file), _read_nodes(node_file, found, rules), found, rules)
     columns = edge_columns(str(edge_file), header(edge_file), rules)
     table = read_table(edge_file, columns=columns.used)
     fields |= edge_fields(str(edge_file), table, columns, ids, rules)
+    fields["card"] = card(fields.pop("columns"), found, columns, rules)
     return build(f"{edge_file}, {node_file}", rules.name or node_file.stem, fields)
 
 
@@ -84,13 +86,14 @@ def from_frames(edges: Any, nodes: Any, **options: Unpack[TableOptions]) -> Grap
     )
 
 
-def _read_nodes(file: Path, columns: NodeColumns) -> pl.DataFrame:
+def _read_nodes(file: Path, columns: NodeColumns, rules: Rules) -> pl.DataFrame:
     """Read wide numeric tables as float32 at once; anything odd goes the careful way, as text."""
     import polars as pl
 
     wanted = columns.roles + columns.features
     if columns.features and file.suffix.lower() not in PARQUET:
-        numeric = _numeric_looking(file, columns.features)
+        known = {} if rules.known is None else rules.known.features
+        numeric = _numeric_looking(file, [c for c in columns.features if known.get(c) is None])
         try:
             table = read_table(file, types=dict.fromkeys(numeric, pl.Float32))
             if all(table[column].null_count() == 0 for column in numeric):
