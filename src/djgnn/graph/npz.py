@@ -21,6 +21,7 @@ import lzma
 import math
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -75,9 +76,26 @@ def read_npz(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Graph:
         True
     """
     file = readable_file(path)
+    arrays = read_arrays(file, ("edge_index", *PLAIN, *CSR_PARTS), max_bytes=max_bytes)
+    try:
+        return Graph(name=file.stem, **_fields(file, arrays))
+    except InputError as error:
+        text = str(error)
+        raise InputError(text if text.startswith(str(file)) else f"{file}: {text}") from error
+
+
+def read_arrays(
+    path: str | Path, keys: Sequence[str], *, max_bytes: int = MAX_BYTES
+) -> dict[str, NDArray[Any]]:
+    """Those of the arrays `keys` that a file has. Nothing is unpickled, sizes are checked first.
+
+    Raises:
+        InputError: With the file and the remedy, as :func:`read_npz`.
+    """
+    file = readable_file(path)
     try:
         with zipfile.ZipFile(file) as archive:
-            arrays = _arrays(file, archive, max_bytes)
+            return _arrays(file, archive, keys, max_bytes)
     except InputError:
         raise
     except UNREADABLE as error:
@@ -85,11 +103,6 @@ def read_npz(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Graph:
             f"{file}: is not a readable .npz file; write it with `numpy.savez_compressed` or "
             f"`write_npz`, or copy it again if it was cut off (got {_what(error)})"
         ) from error
-    try:
-        return Graph(name=file.stem, **_fields(file, arrays))
-    except InputError as error:
-        text = str(error)
-        raise InputError(text if text.startswith(str(file)) else f"{file}: {text}") from error
 
 
 def write_npz(graph: Graph, path: str | Path) -> None:
@@ -128,10 +141,12 @@ def write_npz(graph: Graph, path: str | Path) -> None:
         np.savez_compressed(stream, **arrays)
 
 
-def _arrays(file: Path, archive: zipfile.ZipFile, max_bytes: int) -> dict[str, NDArray[Any]]:
-    """The arrays of this layout, read one by one after their declared sizes were added up."""
+def _arrays(
+    file: Path, archive: zipfile.ZipFile, keys: Sequence[str], max_bytes: int
+) -> dict[str, NDArray[Any]]:
+    """Arrays by key, read one by one after their declared sizes were added up."""
     members = {info.filename: info for info in archive.infolist()}
-    wanted = [k for k in ("edge_index", *PLAIN, *CSR_PARTS) if f"{k}.npy" in members]
+    wanted = [k for k in keys if f"{k}.npy" in members]
     total = sum(members[f"{key}.npy"].file_size for key in wanted)
     if total > max_bytes:
         raise InputError(
