@@ -12,7 +12,8 @@ import numpy as np
 
 from djgnn.errors import InputError
 from djgnn.report.ranking import rank_models
-from djgnn.training.folder import RESULT, read_card
+from djgnn.training.config import RunConfig
+from djgnn.training.folder import CONFIG, RESULT, read_card
 from djgnn.training.schema import check_cell, check_record
 
 FORMAT = "djgnn-comparison-1"
@@ -90,7 +91,7 @@ def _run_cell(path: Path, card: dict[str, Any]) -> dict[str, Any]:
     return _cell(
         model=f"{MODEL} ({_readable(path.name)})",
         dataset=card["data"]["name"],
-        preset="",
+        preset=RunConfig.read_yaml(path / CONFIG).preset,
         seed=card["seed"],
         metric=card["metric"],
         splits=[result],
