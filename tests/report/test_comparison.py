@@ -7,6 +7,7 @@ import pytest
 
 from djgnn.errors import InputError
 from djgnn.report.comparison import comparison_payload, read_cells
+from djgnn.report.comparison_figures import cost_figure
 from djgnn.report.ranking import rank_models
 
 
@@ -78,6 +79,7 @@ def test_a_run_folder_is_a_row(run_folder: Path) -> None:
     (found,) = read_cells(run_folder)
     assert found["test_mean"] == card["result"]["test"]
     assert found["oracle_mean"] == card["result"]["oracle_test"]
+    assert found["preset"] == "default"
 
 
 def test_ranks_by_hand() -> None:
@@ -108,6 +110,18 @@ def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
     file.write_text(text, "utf-8")
     with pytest.raises(InputError, match=r"x\.json"):
         comparison_payload([file])
+
+
+def test_costs_that_nobody_has_are_not_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the figures extra is not installed")
+    cells = [{**cell("a", "x", [80.0]), "peak_memory_mib": None}]
+    (tmp_path / "c.json").write_text(json.dumps(cells), "utf-8")
+    payload = comparison_payload([tmp_path / "c.json"])
+    figure = cost_figure(payload)
+    assert figure is not None
+    assert [axes.get_xlabel() for axes in figure.axes] == ["seconds per split"]
+    payload["cells"][0]["seconds"] = None
+    assert cost_figure(payload) is None
 
 
 def test_nothing_to_compare_is_said(tmp_path: Path) -> None:

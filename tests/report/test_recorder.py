@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -86,7 +88,54 @@ def test_a_damaged_recording_is_named(tmp_path: Path):
         Recording.read(tmp_path)
 
 
-def test_a_model_that_was_not_observed_has_no_recording(graph):
+def test_a_model_that_was_not_observed_has_its_kept_epoch_alone(graph):
     fitted, inputs = _train(graph, None)
-    with pytest.raises(InputError, match="not observed"):
-        Recorder(graph.num_nodes).finish(fitted, inputs)
+    found = Recorder(graph.num_nodes).finish(fitted, inputs)
+    assert found.epochs.tolist() == [fitted.epoch] == found.seen.tolist()
+
+
+@pytest.fixture(scope="module")
+def arrays(graph):
+    recorder = Recorder(graph.num_nodes, sample_size=20)
+    found = recorder.finish(*_train(graph, recorder))
+    return dataclasses.asdict(found)
+
+
+@pytest.mark.parametrize(
+    ("key", "change", "says"),
+    [
+        ("nodes", lambda v: v + 10**6, "from 0 to 77"),
+        ("nodes", lambda v: v[::-1], "must ascend"),
+        ("ranks", lambda v: v - 10**6, "from 0 to 77"),
+        ("epochs", lambda v: v.astype(str), "whole numbers"),
+        ("epochs", lambda v: v[:0], "shape"),
+        ("u", lambda v: v[:1], r"shape \[snapshots \d+, nodes 20"),
+        ("u", lambda v: v * np.nan, "numbers below"),
+        ("logits", lambda v: v[:, :, :1], "shape .*classes 4"),
+        ("logits", lambda v: np.full(v.shape, 1e300), "numbers below"),
+        ("alpha", lambda v: v[:, :1], "shape"),
+        ("scale", lambda v: v[0], "shape"),
+        ("seen", lambda v: v - 1, "from 0"),
+        ("weight", lambda v: v.astype(object), "objects"),
+        ("weight", None, "missing"),
+    ],
+)
+def test_a_recording_that_does_not_fit_is_refused(graph, arrays, tmp_path, key, change, says):
+    changed = {k: v for k, v in arrays.items() if k != key}
+    if change is not None:
+        changed[key] = change(arrays[key])
+    np.savez(tmp_path / RECORD, **changed)
+    with pytest.raises(InputError, match=rf"record\.npz: key '{key}'.*{says}.*--record"):
+        Recording.read(tmp_path, num_nodes=graph.num_nodes, classes=4, branches=7)
+
+
+def test_a_recording_is_not_inflated_beyond_its_limit(arrays, tmp_path):
+    huge = np.broadcast_to(np.float32(0), (1, 1, 2**26 + 2**20))
+    np.savez_compressed(tmp_path / RECORD, **{**arrays, "weight": huge})
+    assert (tmp_path / RECORD).stat().st_size < 2**20
+    tracemalloc.start()
+    with pytest.raises(InputError, match=r"record\.npz: would take .* limit of 0\.25 GiB"):
+        Recording.read(tmp_path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**24

@@ -15,6 +15,7 @@ def main() -> None:
     # Before torch is imported: large tensors in huge pages, which fault seldom.
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     from djgnn.cli.app import app
+    from djgnn.cli.text import printable
     from djgnn.errors import InputError, ProcessLostError
 
     for stream in (sys.stdout, sys.stderr):
@@ -26,7 +27,7 @@ def main() -> None:
         app(prog_name="djgnn")
     except InputError as error:
         if first:
-            print("error:", " ".join(str(error).splitlines()), file=sys.stderr)
+            print("error:", printable(" ".join(str(error).splitlines())), file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         if first:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from djgnn.baselines import BASELINES
@@ -20,6 +19,7 @@ from djgnn.cli.options import (
     parse_splits,
 )
 from djgnn.cli.progress import epochs
+from djgnn.cli.text import escape
 from djgnn.errors import InputError
 from djgnn.graph import Graph
 from djgnn.training.inputs import choose_device

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from djgnn.cli.text import escape
 from djgnn.graph.registry import available, folders, known
 
 

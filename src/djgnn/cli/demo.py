@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from torch import nn
 
 from djgnn.baselines import baseline_config, build_baseline
 from djgnn.cli.progress import Epochs, epochs
+from djgnn.cli.text import escape
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.model import DJGNN
 from djgnn.report.page import write_run_page

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
+from rich import box
 from rich.table import Table
 
+from djgnn.cli.text import escape, wide_console
 from djgnn.errors import InputError
 from djgnn.model.explain import Explanation, Neighbour
+
+# Of the columns that wrap; the others are as wide as what stands in them.
+LEAST_WIDTHS = {"node": 14, "label": 8, "note": 8}
 
 
 def run_explain(run: Path, node: str, device: str, quiet: bool) -> dict[str, Any]:
@@ -36,7 +39,7 @@ def run_explain(run: Path, node: str, device: str, quiet: bool) -> dict[str, Any
 
 
 def _print(found: Explanation, chances: dict[str, float]) -> None:
-    console = Console(highlight=False)
+    console = wide_console()
     ranked = sorted(chances, key=chances.__getitem__, reverse=True)
     first, second = ranked[0], ranked[min(1, len(ranked) - 1)]
     label = "unknown" if found.label is None else found.label
@@ -70,15 +73,22 @@ def _added(values: dict[str, float], first: str, second: str) -> tuple[str, ...]
 
 
 def _neighbours(found: Explanation) -> Table:
-    table = Table(title="Who stands behind each branch, beside the node itself")
+    # Without padding and frame, all of it fits into 80 columns.
+    table = Table(
+        title="Who stands behind each branch, beside the node itself",
+        box=box.SIMPLE_HEAD,
+        padding=0,
+        show_edge=False,
+    )
     for column in ("branch", "node", "label", "part", "weight", "rank", "distance", "note"):
         right = column in ("weight", "rank", "distance")
-        name = column == "node"
+        least = LEAST_WIDTHS.get(column)
         table.add_column(
             column,
             justify="right" if right else "left",
-            no_wrap=not name,
-            overflow="fold" if name else "ellipsis",
+            no_wrap=least is None,
+            overflow="fold",
+            min_width=least,
         )
     for part in found.branches:
         others = [near for near in part.neighbours if near.node != found.node]

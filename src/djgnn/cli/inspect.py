@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from djgnn.cli.text import escape, wide_console
 from djgnn.errors import InputError
 from djgnn.graph import Graph, random_splits
 from djgnn.report.graph_card import card_rows, measure_graph
@@ -69,10 +68,10 @@ def _duration(seconds: float) -> str:
 
 
 def _print(found: dict[str, Any]) -> None:
-    console = Console(highlight=False)
+    console = wide_console()
     table = Table(title=escape(found["name"]), show_header=False)
     for name, value in (*card_rows(found), *cost_rows(found["cost"])):
-        table.add_row(name, escape(value))
+        table.add_row(escape(name), escape(value))
     console.print(table)
     if found["leak"] is not None and found["leak"]["warning"]:
         console.print(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 
+from djgnn.cli.text import escape
 from djgnn.errors import InputError
 from djgnn.training.folder import RESULT
 

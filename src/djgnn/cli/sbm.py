@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 
 from djgnn.bench.sbm_claims import READINGS, Verdict, judge_claims
 from djgnn.bench.sbm_figures import draw_figures, need_matplotlib
 from djgnn.bench.sbm_study import Cell, SbmStudy, run_study
+from djgnn.cli.text import escape
 from djgnn.graph.files import atomic_write
 
 CLAIMS = {

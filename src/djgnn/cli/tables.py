@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 
 from djgnn.bench.plan import DataFacts, missing_units, run_plan
 from djgnn.bench.pool import Limits
@@ -22,6 +21,7 @@ from djgnn.bench.spec import MODELS, CellSpec
 from djgnn.bench.store import FinishedCell, Store
 from djgnn.bench.tables import TableRequest, plan_table, write_table
 from djgnn.cli.options import parse_splits
+from djgnn.cli.text import escape
 from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write
 from djgnn.training.inputs import choose_device

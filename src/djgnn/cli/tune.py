@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 
 from djgnn.bench.plan import gather_facts
 from djgnn.bench.search import Search, make_search, need_optuna
@@ -17,6 +16,7 @@ from djgnn.bench.store import Store
 from djgnn.bench.tables import chosen_splits, search_folder
 from djgnn.bench.tune import export_specs, run_workers, work, write_search
 from djgnn.cli.tables import RunOptions, parse_models, parse_names, wanted_splits
+from djgnn.cli.text import escape
 from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write
 

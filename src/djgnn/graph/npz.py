@@ -17,7 +17,6 @@ Nothing is ever unpickled, and sizes are checked in the headers before anything 
 from __future__ import annotations
 
 import json
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +25,9 @@ import scipy.sparse as sp
 
 from djgnn.errors import InputError
 from djgnn.graph.checks import MASKS, check_num_nodes
-from djgnn.graph.files import atomic_write, open_ordinary
+from djgnn.graph.files import atomic_write
 from djgnn.graph.graph import Graph
-from djgnn.graph.npz_arrays import CSR_PARTS, UNREADABLE, read_arrays, reason
+from djgnn.graph.npz_arrays import CSR_PARTS, PLAIN, read_arrays, reason
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,16 +61,7 @@ def read_npz(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Graph:
         True
     """
     file = Path(path).expanduser()
-    try:
-        with open_ordinary(path) as stream, zipfile.ZipFile(stream) as archive:
-            arrays = read_arrays(file, archive, max_bytes)
-    except InputError:
-        raise
-    except UNREADABLE as error:
-        raise InputError(
-            f"{file}: is not a readable .npz file; write it with `numpy.savez_compressed` or "
-            f"`write_npz`, or copy it again if it was cut off (got {reason(error)})"
-        ) from error
+    arrays = read_arrays(path, ("edge_index", *PLAIN, *CSR_PARTS), max_bytes)
     try:
         return Graph(name=file.stem, **_fields(file, arrays, max_bytes))
     except InputError as error:

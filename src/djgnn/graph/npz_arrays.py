@@ -7,7 +7,7 @@ import lzma
 import math
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ import numpy as np
 
 from djgnn.errors import InputError
 from djgnn.graph.checks import MASKS
+from djgnn.graph.files import open_ordinary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,18 +40,32 @@ UNREADABLE = (
 )
 
 
-def read_arrays(file: Path, archive: zipfile.ZipFile, max_bytes: int) -> dict[str, NDArray[Any]]:
-    """The arrays of the layout, read one by one after the sizes to be held were added up.
+def read_arrays(path: str | Path, keys: Sequence[str], max_bytes: int) -> dict[str, NDArray[Any]]:
+    """Those of the arrays `keys` that a file has.
 
     Raises:
-        InputError: With the key: damaged, of objects, or together more than `max_bytes`.
+        InputError: With the file and the key: not a file, not a zip, damaged, of objects, or
+            together more than `max_bytes`.
     """
+    file = Path(path).expanduser()
+    try:
+        with open_ordinary(path) as stream, zipfile.ZipFile(stream) as archive:
+            return _read(file, archive, keys, max_bytes)
+    except InputError:
+        raise
+    except UNREADABLE as error:
+        raise InputError(
+            f"{file}: is not a readable .npz file; write it with `numpy.savez_compressed` or "
+            f"`write_npz`, or copy it again if it was cut off (got {reason(error)})"
+        ) from error
+
+
+def _read(
+    file: Path, archive: zipfile.ZipFile, keys: Sequence[str], max_bytes: int
+) -> dict[str, NDArray[Any]]:
+    """One by one, after the sizes to be held were added up."""
     members = {info.filename: info for info in archive.infolist()}
-    wanted = {
-        key: members[f"{key}.npy"]
-        for key in ("edge_index", *PLAIN, *CSR_PARTS)
-        if f"{key}.npy" in members
-    }
+    wanted = {key: members[f"{key}.npy"] for key in keys if f"{key}.npy" in members}
     total = 0
     for key, member in wanted.items():
         with _reading(file, key):

@@ -12,7 +12,9 @@ import numpy as np
 
 from djgnn.errors import InputError
 from djgnn.report.ranking import rank_models
-from djgnn.training.folder import RESULT, read_card
+from djgnn.training.config import RunConfig
+from djgnn.training.folder import CONFIG, RESULT, read_card
+from djgnn.training.schema import check_cell, check_record
 
 FORMAT = "djgnn-comparison-1"
 MODEL = "djgnn"
@@ -58,7 +60,11 @@ def read_cells(source: str | Path) -> list[dict[str, Any]]:
     found = list(_objects(path))
     splits = [o for o in found if "status" in o and "result" in o]
     cells = [o for o in found if "splits" in o or "failures" in o]
-    return [*(_bench_cell(o, path) for o in cells), *_gather(splits)]
+    for record in splits:
+        check_record(path, record)
+    for cell in cells:
+        check_cell(path, cell)
+    return [*(_bench_cell(o) for o in cells), *_gather(splits)]
 
 
 def _objects(path: Path) -> Iterable[dict[str, Any]]:
@@ -67,10 +73,11 @@ def _objects(path: Path) -> Iterable[dict[str, Any]]:
         try:
             value = json.loads(text)
         except ValueError:
-            value = [json.loads(line) for line in text.splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+            value = [json.loads(line) for line in text.split("\n") if line.strip()]
+    except (OSError, RecursionError, ValueError) as error:
         raise InputError(
-            f"{path}: neither a run folder nor JSON of `djgnn bench run --json` (got {error})"
+            f"{path}: neither a run folder nor JSON of `djgnn bench run --json`; give one of these "
+            f"(got {str(error)[:200]})"
         ) from error
     if isinstance(value, dict):
         value = value.get("cells", [value])
@@ -82,9 +89,9 @@ def _objects(path: Path) -> Iterable[dict[str, Any]]:
 def _run_cell(path: Path, card: dict[str, Any]) -> dict[str, Any]:
     result = card["result"]
     return _cell(
-        model=f"{MODEL} ({path.name})",
-        dataset=str(card["data"]["name"]),
-        preset="",
+        model=f"{MODEL} ({_readable(path.name)})",
+        dataset=card["data"]["name"],
+        preset=RunConfig.read_yaml(path / CONFIG).preset,
         seed=card["seed"],
         metric=card["metric"],
         splits=[result],
@@ -93,21 +100,18 @@ def _run_cell(path: Path, card: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _bench_cell(cell: dict[str, Any], path: Path) -> dict[str, Any]:
-    try:
-        return _cell(
-            model=str(cell["model"]),
-            dataset=str(cell["dataset"]),
-            preset=str(cell.get("preset", "")),
-            seed=cell.get("seed"),
-            metric=str(cell.get("metric", "accuracy")),
-            splits=list(cell.get("splits", [])),
-            seconds=_number(cell.get("seconds")),
-            memory=_number(cell.get("peak_memory_mib")),
-            status=_status([str(f["status"]) for f in cell.get("failures", [])]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: a cell is not whole ({error!r})") from error
+def _bench_cell(cell: dict[str, Any]) -> dict[str, Any]:
+    return _cell(
+        model=cell["model"],
+        dataset=cell["dataset"],
+        preset=cell.get("preset", ""),
+        seed=cell.get("seed"),
+        metric=cell.get("metric", "accuracy"),
+        splits=cell.get("splits", []),
+        seconds=_number(cell.get("seconds")),
+        memory=_number(cell.get("peak_memory_mib")),
+        status=_status([f["status"] for f in cell.get("failures", [])]),
+    )
 
 
 def _gather(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -183,6 +187,11 @@ def _cell(
         "peak_memory_mib": memory,
         "status": status,
     }
+
+
+def _readable(name: str) -> str:
+    """The name of a folder; bytes that are no text become question marks."""
+    return name.encode("utf-8", "replace").decode("utf-8")
 
 
 def _number(value: Any) -> float | None:

@@ -77,16 +77,18 @@ def ranks_figure(payload: dict[str, Any]) -> Figure | None:
 
 
 def cost_figure(payload: dict[str, Any]) -> Figure | None:
-    """Test score against seconds per split and peak memory, one row per data set."""
+    """Test score against the costs that are known, one row per data set."""
     cells = [c for c in payload["cells"] if c["test_mean"] is not None]
     sets, models = (list(dict.fromkeys(c[key] for c in cells)) for key in ("dataset", "model"))
     if not cells:
         return None
-    figure, axes = new_figure(6.5, 2.2 * len(sets), len(sets), 2)
+    costs = {"seconds": "seconds per split", "peak_memory_mib": "peak memory (MiB)"}
+    known = [(key, label) for key, label in costs.items() if any(c[key] for c in cells)]
+    if not known:
+        return None
+    figure, axes = new_figure(3.25 * len(known), 2.2 * len(sets), len(sets), len(known))
     for row, dataset in enumerate(sets):
-        for column, (key, label) in enumerate(
-            (("seconds", "seconds per split"), ("peak_memory_mib", "peak memory (MiB)"))
-        ):
+        for column, (key, label) in enumerate(known):
             one = axes[row, column]
             for c in cells:
                 if c["dataset"] == dataset and c[key]:

@@ -27,23 +27,37 @@ def accuracy_interval(correct: int, total: int) -> tuple[float, float]:
 
 
 def auc_interval(auc: float, positives: int, negatives: int) -> tuple[float, float]:
-    r"""The 95% interval of a ROC-AUC in percent, by the formula of Hanley and McNeil (1982).
+    r"""Newcombe's 95% interval of a ROC-AUC in percent (2006, part 2, method 5).
+
+    As Wilson's for a share, it holds every area :math:`\theta` that is no more than z standard
+    errors away from the area seen, a, with the error that :math:`\theta` would have:
 
     .. math::
-        s^2 = \frac{a(1-a) + (n_+ - 1)(\frac{a}{2-a} - a^2) + (n_- - 1)(\frac{2a^2}{1+a} - a^2)}
-                   {n_+ n_-}
+        (a - \theta)^2 \le z^2 \, \frac{\theta (1 - \theta)}{n_+ n_-} \Bigl( 1 + (\bar n - 1)
+        \bigl( \tfrac{1 - \theta}{2 - \theta} + \tfrac{\theta}{1 + \theta} \bigr) \Bigr),
+        \qquad \bar n = (n_+ + n_-) / 2,
+
+    the variance of Hanley and McNeil (1982) made symmetric. It does not collapse at 0 and 100.
 
     Example:
         >>> [round(v, 1) for v in auc_interval(80.0, 100, 100)]
-        [73.9, 86.1]
+        [73.1, 85.3]
+        >>> [round(v, 1) for v in auc_interval(100.0, 1, 1)]
+        [20.7, 100.0]
     """
+    from scipy.optimize import brentq
+
     if min(positives, negatives) == 0 or not math.isfinite(auc):
         return (math.nan, math.nan)
-    a = auc / 100
-    first, second = a / (2 - a) - a * a, 2 * a * a / (1 + a) - a * a
-    variance = a * (1 - a) + (positives - 1) * first + (negatives - 1) * second
-    half = 1.959964 * math.sqrt(max(variance, 0.0) / (positives * negatives))
-    return (100 * max(0.0, a - half), 100 * min(1.0, a + half))
+    a, half = auc / 100, (positives + negatives) / 2 - 1
+
+    def beyond(t: float) -> float:
+        pairs = 1 + half * ((1 - t) / (2 - t) + t / (1 + t))
+        return (a - t) ** 2 - 1.959964**2 * t * (1 - t) * pairs / (positives * negatives)
+
+    low = brentq(beyond, 0, min(a, 1 - 1e-12)) if a > 0 else 0.0
+    high = brentq(beyond, max(a, 1e-12), 1) if a < 1 else 1.0
+    return (100 * float(low), 100 * float(high))
 
 
 def confusion(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from djgnn.report.arrays import pack, pack_index
-from djgnn.report.run_data import RunData
+from djgnn.report.run_data import PARTS, RunData
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 MOST_NODES = 50_000
 MOST_CLASSES = 5
 ADJACENCY_BYTES = 5 << 20
-PARTS = ("", "train", "validation", "test")
 
 
 def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def write_run_page(data: RunData, out: str | Path | None = None) -> Path:
     name = str(payload["headline"]["data"]["name"])
     page = render(f"{name}: djgnn report", run_body(payload), payload, RUN_SCRIPTS)
     with atomic_write(path) as stream:
-        stream.write(page.encode("utf-8"))
+        stream.write(page.encode("utf-8", "replace"))
     return path
 
 
@@ -123,7 +123,7 @@ def write_comparison_page(sources: Sequence[str | Path], out: str | Path) -> Pat
     path = Path(out).expanduser()
     page = render("Comparison: djgnn report", body, payload, COMPARISON_SCRIPTS)
     with atomic_write(path) as stream:
-        stream.write(page.encode("utf-8"))
+        stream.write(page.encode("utf-8", "replace"))
     return path
 
 

@@ -18,9 +18,9 @@ from djgnn.report.evaluation import (
     confusion,
 )
 from djgnn.report.graph_card import card_rows, measure_graph
-from djgnn.report.nodes import MOST_NODES, PARTS, nodes_payload
+from djgnn.report.nodes import MOST_NODES, nodes_payload
 from djgnn.report.player import player_payload
-from djgnn.report.run_data import RunData
+from djgnn.report.run_data import PARTS, RunData
 from djgnn.training import calibration
 from djgnn.training.folder import CONFIG, GRAPH
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT = "djgnn-report-1"
+DATA = ("name", "sha256", "num_nodes", "num_edges", "num_features", "classes")
+RESULT = ("split", "validation", "test", "oracle_test", "epoch", "seconds")
 
 
 def run_payload(data: RunData) -> dict[str, Any]:
@@ -52,12 +54,12 @@ def headline(data: RunData) -> dict[str, Any]:
     card = data.card
     low, high = test_interval(data)
     return {
-        "data": card["data"],
+        "data": {key: card["data"][key] for key in DATA},
         "metric": card["metric"],
         "protocol": card["protocol"],
         "seed": card["seed"],
         "preset": data.config.preset,
-        "result": card["result"],
+        "result": {key: card["result"][key] for key in RESULT},
         "test_low": _number(low),
         "test_high": _number(high),
         "test_nodes": int(data.split.test.sum()),

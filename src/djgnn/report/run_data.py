@@ -12,19 +12,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from djgnn.errors import InputError
 from djgnn.graph import Graph
 from djgnn.model.explain import contributions
+from djgnn.model.outputs import DJOutput
 from djgnn.training import calibration
 from djgnn.training.config import RunConfig
-from djgnn.training.folder import read_history, read_predictions
+from djgnn.training.folder import PREDICTIONS, read_history, read_predictions
 from djgnn.training.progress import EpochRecord
-from djgnn.training.recorder import Recording
-from djgnn.training.stored import load_model
+from djgnn.training.recorder import RECORD, Recording
+from djgnn.training.stored import StoredModel, load_model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from djgnn.graph import Split
+
+PARTS = ("", "train", "validation", "test")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +97,9 @@ def load_run(folder: str | Path) -> RunData:
     """
     path = Path(folder).expanduser()
     stored = load_model(path)
+    predictions = _columns(path / PREDICTIONS, read_predictions(path))
+    _check_predictions(path / PREDICTIONS, predictions, stored.graph)
+    stored.graph.split(stored.split)
     module = stored.module
     with torch.no_grad():
         output = module.run(*stored.inputs)
@@ -103,9 +110,9 @@ def load_run(folder: str | Path) -> RunData:
         card=stored.card,
         config=stored.config,
         history=_history(read_history(path)),
-        predictions=_columns(read_predictions(path)),
+        predictions=predictions,
         graph=stored.graph,
-        recording=Recording.read(path),
+        recording=_recording(path, stored, output),
         probabilities=calibration.probabilities(output.logits.numpy(), stored.temperature),
         u=output.pump.u.numpy(),
         ranks=output.table.index.numpy(),
@@ -118,11 +125,64 @@ def load_run(folder: str | Path) -> RunData:
     )
 
 
+def _recording(path: Path, stored: StoredModel, output: DJOutput) -> Recording | None:
+    found = Recording.read(
+        path,
+        num_nodes=stored.graph.num_nodes,
+        channels=output.pump.u.shape[1],
+        ranks=output.table.index.shape[1],
+        classes=output.logits.shape[1],
+        branches=len(output.alpha),
+    )
+    kept = stored.card["result"]["epoch"]
+    if found is not None and kept not in found.epochs:
+        raise InputError(
+            f"{path / RECORD}: key 'epochs' must have the epoch that was kept, {kept}; record the "
+            f"run again, or delete the file to go on without it (got {found.epochs.tolist()[:20]})"
+        )
+    return found
+
+
 def _history(records: tuple[EpochRecord, ...]) -> dict[str, NDArray[np.float64]]:
     names = [field.name for field in dataclasses.fields(EpochRecord)]
     return {key: np.array([getattr(r, key) for r in records], dtype=np.float64) for key in names}
 
 
-def _columns(text: str) -> dict[str, list[str]]:
-    header, *rows = csv.reader(io.StringIO(text, newline=""))
-    return {key: [row[j] for row in rows] for j, key in enumerate(header)}
+def _columns(path: Path, text: str) -> dict[str, list[str]]:
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline="")))
+    except csv.Error as error:
+        raise _damaged(path, f"it must be CSV (got {error})") from error
+    header = rows[0] if rows else []
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(header):
+            raise _damaged(path, f"row {number} must have {len(header)} fields (got {len(row)})")
+    return {key: [row[j] for row in rows[1:]] for j, key in enumerate(header)}
+
+
+def _check_predictions(path: Path, columns: dict[str, list[str]], graph: Graph) -> None:
+    """One row per node, classes and parts that there are, shares between 0 and 1."""
+    known = {"prediction": set(graph.classes()), "part": set(PARTS)}
+    for key in ("prediction", "part", "probability", "margin"):
+        if key not in columns:
+            raise _damaged(path, f"column {key} is missing (got {len(columns)} others)")
+        if len(columns[key]) != graph.num_nodes:
+            rows = f"one row for each of {graph.num_nodes} nodes"
+            raise _damaged(path, f"it must have {rows} (got {len(columns[key])})")
+        for number, value in enumerate(columns[key], start=2):
+            if not (value in known[key] if key in known else _is_share(value)):
+                wants = {"prediction": "a class of this run", "part": f"one of {PARTS}"}.get(
+                    key, "a number from 0 to 1"
+                )
+                raise _damaged(path, f"row {number}: {key} must be {wants} (got {value[:60]!r})")
+
+
+def _is_share(text: str) -> bool:
+    try:
+        return 0 <= float(text) <= 1
+    except ValueError:
+        return False
+
+
+def _damaged(path: Path, what: str) -> InputError:
+    return InputError(f"{path}: damaged, {what}; restore the file or run `djgnn fit` again")

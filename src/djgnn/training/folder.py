@@ -25,6 +25,7 @@ from djgnn.training.predictions import prediction_csv
 from djgnn.training.progress import EpochRecord
 from djgnn.training.provenance import versions
 from djgnn.training.run import probabilities
+from djgnn.training.schema import check_card
 from djgnn.training.selection import SplitResult
 from djgnn.training.tensors import write_tensors
 
@@ -191,9 +192,7 @@ def read_card(folder: str | Path) -> dict[str, Any]:
         raise InputError(f"{path}: damaged, not JSON ({what}); run `djgnn fit` again") from error
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         raise InputError(f"{path}: not the card of a run of this version (wants {FORMAT!r})")
-    for section, key in (("data", "sha256"), ("calibration", "temperature"), ("result", "split")):
-        if not isinstance(card.get(section), dict) or key not in card[section]:
-            raise InputError(f"{path}: damaged, {section}.{key} is missing; run `djgnn fit` again")
+    check_card(path, card)
     return card
 
 
@@ -206,7 +205,7 @@ def read_predictions(folder: str | Path) -> str:
     read_card(folder)
     path = Path(folder).expanduser() / PREDICTIONS
     try:
-        return path.read_text("utf-8")
+        return path.read_bytes().decode("utf-8")  # names keep their line ends
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({error}); run `djgnn fit` again") from error
 
@@ -232,7 +231,8 @@ def read_history(folder: str | Path) -> tuple[EpochRecord, ...]:
             rows = list(csv.DictReader(file))
         names = [f.name for f in dataclasses.fields(EpochRecord)]
         return tuple(
-            EpochRecord(int(row["epoch"]), *(float(row[key]) for key in names[1:])) for row in rows
+            EpochRecord(int(np.int64(row["epoch"])), *(float(row[key]) for key in names[1:]))
+            for row in rows
         )
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, csv.Error) as error:
         raise InputError(f"{path}: damaged or missing ({error}); fit again") from error

@@ -6,7 +6,6 @@ It looks on and changes nothing: no random number is drawn and no label is read.
 from __future__ import annotations
 
 import math
-import zipfile
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +16,13 @@ from torch import Tensor, nn
 
 from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write
+from djgnn.graph.npz_arrays import read_arrays
 from djgnn.model import DJGNN
 from djgnn.model.outputs import Encoding
 from djgnn.training.loop import Fitted
 from djgnn.training.passes import encode_all
 from djgnn.training.progress import EpochRecord
+from djgnn.training.record_check import MAX_BYTES, check_record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,21 +68,26 @@ class Recording:
             np.savez_compressed(stream, **{f.name: getattr(self, f.name) for f in fields(self)})
 
     @classmethod
-    def read(cls, folder: str | Path) -> Recording | None:
+    def read(cls, folder: str | Path, **sizes: int) -> Recording | None:
         """The recording of a run folder; ``None`` if the run was not recorded.
 
+        Args:
+            folder: The run folder.
+            sizes: What is known of the run, see :func:`djgnn.training.record_check.check_record`.
+
         Raises:
-            InputError: If the file is there but cannot be read.
+            InputError: If the file is there but cannot be read, or does not fit together.
         """
         path = Path(folder).expanduser() / RECORD
         if not path.is_file():
             return None
+        names = [f.name for f in fields(cls)]
         try:
-            with np.load(path, allow_pickle=False) as file:
-                return cls(**{f.name: file[f.name] for f in fields(cls)})
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            found = read_arrays(path, names, MAX_BYTES)
+            return cls(**check_record(path, found, sizes))
+        except InputError as error:
             raise InputError(
-                f"{path}: not a readable recording; run `djgnn fit --record` again (got {error})"
+                f"{error}; run `djgnn fit --record` again, or delete the file to go on without it"
             ) from error
 
 

@@ -56,7 +56,7 @@ function drawPivot() {
     const cell = of(m, d);
     if (!cell) return { number: "" };
     const text = figure(cell, { key: mean, digits: 2, spread: std });
-    return { number: cell[mean] !== null && cell[mean] === best.get(d) ? el("strong", { text }) : cell[mean] === null ? cell.status : text };
+    return { number: cell[mean] !== null && cell[mean] === best.get(d) ? el("strong", { text }) : cell[mean] === null && cell.status !== "done" ? cell.status : text };
   })]);
   byId("pivot").replaceChildren(table(["model", ...sets.map((d) => ({ number: outside(d) }))], rows, { rowHeads: true }));
   drawDiagram(DATA.ranking[mean]);
@@ -91,6 +91,9 @@ function drawCost() {
   const set = byId("cost-dataset").value;
   for (const [id, key, title] of [["by-time", "seconds", "seconds per split"], ["by-memory", "peak_memory_mib", "peak memory (MiB)"]]) {
     const cells = DATA.cells.filter((c) => c.dataset === set && c.test_mean !== null && c[key] !== null);
+    byId(id).closest("figure").hidden = !cells.length; // no axes without anything on them
+    byId("no-cost").hidden = !["by-time", "by-memory"].every((name) => byId(name).closest("figure").hidden);
+    if (!cells.length) continue;
     const traces = cells.map((c) => {
       const i = models.indexOf(c.model);
       return { type: "scatter", mode: "markers", name: plain(c.model), x: [key === "seconds" ? c.seconds / Math.max(c.splits, 1) : c[key]], y: [c.test_mean],

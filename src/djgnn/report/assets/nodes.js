@@ -3,6 +3,7 @@
 
 const PARTS = ["", "train", "validation", "test"];
 const PAGE = 200;
+const COEFFICIENT = "exp(-s d) of the distance d in U and the learned scale s, before the filter is normalised; `djgnn explain` prints the weight after it.";
 const nodes = { chosen: -1, listeners: [] };
 
 // rows are those of the table in the page; ids are nodes of the graph
@@ -120,7 +121,9 @@ function jumpTable(row) {
     const id = ranks[row * width + r - 1];
     rows.push([`J${k}`, { number: String(r) }, id === idOf(row) ? "itself" : nodeButton(id), outside(className(labelOf(id))), partOf(id) || "none", { number: fixed(weights[row * width + r - 1], 3) }]);
   }));
-  return table(["jump", { number: "rank" }, "node", "label", "part", { number: "weight" }], rows, { class: "wide" });
+  const made = table(["jump", { number: "rank" }, "node", "label", "part", { number: "coefficient" }], rows, { class: "wide" });
+  made.tHead.rows[0].lastChild.title = COEFFICIENT;
+  return made;
 }
 
 function drawNodeCard(id) {
@@ -134,7 +137,7 @@ function drawNodeCard(id) {
     el("h3", {}, "Node ", outside(nameOf(id))), line,
     el("h3", { text: "Probabilities" }), probabilityBars(row),
     el("h3", { text: "Branches" }), contributionBars(row),
-    el("h3", { text: "Neighbours behind each jump" }), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Neighbours behind each jump" }, jumpTable(row)),
+    el("h3", { text: "Neighbours behind each jump" }), el("p", { class: "note", text: `Coefficient: ${COEFFICIENT}` }), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Neighbours behind each jump" }, jumpTable(row)),
   );
   for (const tr of byId("node-table").querySelectorAll("tbody tr")) tr.classList.toggle("chosen", Number(tr.dataset.node) === id);
 }
