@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from djgnn.errors import InputError
-from djgnn.graph.files import read_limited, readable_file
+from djgnn.graph.files import atomic_write, read_limited, readable_file
 from djgnn.graph.graphml import read_graphml
 from djgnn.graph.npz import read_npz
 from djgnn.graph.plain_yaml import read_mapping
@@ -90,3 +90,14 @@ def test_a_long_value_in_a_configuration_is_refused(value: str, tmp_path: Path) 
         read_mapping(file)
     file.write_text(f"training:\n  epochs: '{'a' * 1000}'\n")
     assert len(read_mapping(file)["training"]["epochs"]) == 1000
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:
+    target = tmp_path / "private.csv"
+    target.write_text("old")
+    target.chmod(0o600)
+    with atomic_write(target) as stream:
+        stream.write(b"new")
+    assert target.read_text() == "new"
+    assert target.stat().st_mode & 0o777 == 0o600

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.training import RunConfig, resolve, train
 from djgnn.training.folder import check_free, new_folder, read_card, read_predictions, write_run
 from djgnn.training.inputs import build_djgnn
+from djgnn.training.stored import load_model
 
 
 @pytest.fixture(scope="module")
@@ -131,3 +133,16 @@ def test_what_is_no_run_is_said_to_be_none(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(json.dumps({"format": "other"}))
     with pytest.raises(InputError, match="djgnn-run-1"):
         read_predictions(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+@pytest.mark.parametrize("name", ["result.json", "predictions.csv", "weights.safetensors"])
+def test_pipes_and_devices_in_a_run_folder_are_refused(finished, name: str, tmp_path: Path) -> None:
+    shutil.copytree(finished[0], tmp_path / "run")
+    file = tmp_path / "run" / name
+    for make in (lambda: os.mkfifo(file), lambda: file.symlink_to("/dev/zero")):
+        file.unlink()
+        make()
+        read = load_model if name == "weights.safetensors" else read_predictions
+        with pytest.raises(InputError, match="not an ordinary file"):
+            read(tmp_path / "run")

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
 
 from djgnn.cli.progress import epochs
 from djgnn.cli.signals import stoppable
 from djgnn.cli.source import Source
+from djgnn.cli.text import escape
 from djgnn.errors import InputError
 from djgnn.graph import Graph, random_splits
 from djgnn.report.page import write_run_page

@@ -137,6 +137,8 @@ def atomic_write(path: str | Path) -> Iterator[BinaryIO]:
         ) from error
     try:
         with os.fdopen(handle, "wb") as stream:
+            with suppress(OSError):  # who could not read the old file shall not read the new one
+                os.chmod(temporary, stat.S_IMODE(file.stat().st_mode))
             yield stream
             stream.flush()
             os.fsync(stream.fileno())

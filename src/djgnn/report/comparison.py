@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from djgnn.errors import InputError
+from djgnn.graph.files import read_limited
 from djgnn.report.ranking import rank_models
 from djgnn.training.config import RunConfig
 from djgnn.training.folder import CONFIG, RESULT, read_card
@@ -19,6 +20,7 @@ from djgnn.training.schema import check_cell, check_record
 FORMAT = "djgnn-comparison-1"
 MODEL = "djgnn"
 TABLE = "results.jsonl"
+MOST_BYTES = 2**30
 
 
 def comparison_payload(sources: Sequence[str | Path]) -> dict[str, Any]:
@@ -69,12 +71,12 @@ def read_cells(source: str | Path) -> list[dict[str, Any]]:
 
 def _objects(path: Path) -> Iterable[dict[str, Any]]:
     try:
-        text = path.read_text("utf-8")
+        text = read_limited(path, MOST_BYTES).decode("utf-8")
         try:
             value = json.loads(text)
         except ValueError:
             value = [json.loads(line) for line in text.split("\n") if line.strip()]
-    except (OSError, RecursionError, ValueError) as error:
+    except (InputError, RecursionError, ValueError) as error:
         raise InputError(
             f"{path}: neither a run folder nor JSON of `djgnn bench run --json`; give one of these "
             f"(got {str(error)[:200]})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import io
 import json
 import os
 import secrets
@@ -18,6 +19,7 @@ from torch import nn
 
 from djgnn.errors import InputError
 from djgnn.graph import Graph, write_npz
+from djgnn.graph.files import read_limited
 from djgnn.training import calibration
 from djgnn.training.config import RunConfig
 from djgnn.training.loop import Fitted
@@ -32,6 +34,7 @@ from djgnn.training.tensors import write_tensors
 FORMAT = "djgnn-run-1"
 RESULT, PREDICTIONS = "result.json", "predictions.csv"
 CONFIG, WEIGHTS, GRAPH = "config.yaml", "weights.safetensors", "graph.npz"
+CARD_BYTES, TABLE_BYTES = 2**26, 2**33
 
 
 @contextmanager
@@ -99,8 +102,8 @@ def _place(path: str | Path) -> Path:
 def _is_ours(folder: Path) -> bool:
     """Whether a folder holds a result of ours, a run's or a table's cell."""
     try:
-        card = json.loads((folder / RESULT).read_text("utf-8"))
-    except (OSError, RecursionError, ValueError):
+        card = json.loads(read_limited(folder / RESULT, CARD_BYTES))
+    except (InputError, RecursionError, ValueError):
         return False
     return isinstance(card, dict) and card.keys() >= {"protocol", "metric", "seed", "versions"}
 
@@ -180,12 +183,11 @@ def read_card(folder: str | Path) -> dict[str, Any]:
     """
     path = Path(folder).expanduser() / RESULT
     try:
-        card = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        reason = error.strerror or error
+        card = json.loads(read_limited(path, CARD_BYTES))
+    except InputError as error:
         raise InputError(
-            f"{folder}: not a run folder, {RESULT} cannot be read ({reason}); "
-            "give a folder written by `djgnn fit --out`"
+            f"{folder}: not a run folder, {RESULT} cannot be read; give a folder written by "
+            f"`djgnn fit --out` (got {error})"
         ) from error
     except (RecursionError, ValueError) as error:
         what = str(error)[:200]
@@ -205,8 +207,8 @@ def read_predictions(folder: str | Path) -> str:
     read_card(folder)
     path = Path(folder).expanduser() / PREDICTIONS
     try:
-        return path.read_bytes().decode("utf-8")  # names keep their line ends
-    except (OSError, UnicodeDecodeError) as error:
+        return read_limited(path, TABLE_BYTES).decode("utf-8")  # names keep their line ends
+    except (InputError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({error}); run `djgnn fit` again") from error
 
 
@@ -227,12 +229,12 @@ def read_history(folder: str | Path) -> tuple[EpochRecord, ...]:
     """
     path = Path(folder).expanduser() / "history.csv"
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+        text = read_limited(path, TABLE_BYTES).decode("utf-8")
+        rows = list(csv.DictReader(io.StringIO(text, newline="")))
         names = [f.name for f in dataclasses.fields(EpochRecord)]
         return tuple(
             EpochRecord(int(np.int64(row["epoch"])), *(float(row[key]) for key in names[1:]))
             for row in rows
         )
-    except (OSError, ValueError, TypeError, KeyError, OverflowError, csv.Error) as error:
+    except (InputError, ValueError, TypeError, KeyError, OverflowError, csv.Error) as error:
         raise InputError(f"{path}: damaged or missing ({error}); fit again") from error

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from djgnn.errors import InputError
 from djgnn.graph import Arrivals, Graph, arrivals, check_related, read_npz
+from djgnn.graph.files import readable_file
 from djgnn.model import DJGNN, GraphOperators
 from djgnn.model.arrivals import Memory
 from djgnn.model.batches import BatchedDJGNN
@@ -167,8 +168,8 @@ def _weights(path: Path, shape: DJGNN) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     try:
-        state: dict[str, Tensor] = load_file(path)
-    except (OSError, SafetensorError, ValueError) as error:
+        state: dict[str, Tensor] = load_file(readable_file(path))
+    except (InputError, OSError, SafetensorError, ValueError) as error:
         raise InputError(f"{path}: damaged or missing ({error}); fit again") from error
     wanted = {key: tuple(value.shape) for key, value in shape.state_dict().items()}
     found = {key: tuple(value.shape) for key, value in state.items()}
