@@ -125,7 +125,12 @@ def test_damaged_predictions_are_refused(
         load_run(copy)
 
 
-@pytest.mark.parametrize("text", [f'"{"a" * 200_000}"\n', "epoch\n" + "9" * 400, "epoch\n0\n"])
+HISTORY = "epoch,loss,pump_loss,train,validation_loss,validation\n"
+
+
+@pytest.mark.parametrize(
+    "text", [f'"{"a" * 200_000}"\n', HISTORY + "9" * 400 + ",1,1,1,1,1\n", "epoch\n0\n"]
+)
 def test_damaged_histories_are_refused(copy: Path, text: str) -> None:
     (copy / "history.csv").write_text(text, "utf-8")
     with pytest.raises(InputError, match=r"history\.csv: damaged"):
