@@ -53,3 +53,18 @@ def assert_same(back: Graph, graph: Graph) -> None:
     assert sp.issparse(back.x) == sp.issparse(graph.x)
     for part in ("data", "indices", "indptr"):
         assert np.array_equal(getattr(back.x, part), getattr(graph.x, part))
+
+
+@pytest.mark.parametrize("command", ["inspect", "fit"])
+def test_features_that_drown_the_others_are_pointed_at(djgnn, command: str, tmp_path: Path) -> None:
+    rows = [f"n{i},{'ab'[i % 2]},{i},{1_600_000_000 + i}" for i in range(20)]
+    (tmp_path / "n.csv").write_text("\n".join(["id,label,size,seen", *rows]))
+    (tmp_path / "e.csv").write_text(
+        "\n".join(["source,target", *(f"n{i},n{i + 1}" for i in range(19))])
+    )
+    more = (
+        ("--no-cost",) if command == "inspect" else ("--out", tmp_path / "r", "--set", "epochs=2")
+    )
+    done = djgnn(command, "--nodes", tmp_path / "n.csv", "--edges", tmp_path / "e.csv", *more)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("warning: feature 'seen' reaches 1.6e+09") == 1

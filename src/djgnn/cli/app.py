@@ -102,7 +102,7 @@ def fit(
     from djgnn.cli.fit import check_out, finished, goes_on, run_fit, trainable
     from djgnn.cli.options import configuration
     from djgnn.cli.signals import STOPPED
-    from djgnn.cli.source import load
+    from djgnn.cli.source import load, remark_on
     from djgnn.training.distributed import join
 
     with join(device) as group:
@@ -111,6 +111,8 @@ def fit(
         own = [] if batch_size is None else [f"batch_size={batch_size}"]
         recipe = configuration(preset, source.dataset, config, [*(change or []), *own])
         graph = group.in_turn(lambda: trainable(load(source), source, seed))
+        if group.first:
+            remark_on(graph)
         card = group.shared(lambda: finished(out, graph, recipe, split, seed) if resume else None)
         if card is not None and group.first and not (quiet or as_json):
             print(f"{out}: complete already, nothing to resume")
@@ -197,10 +199,12 @@ def inspect(
     """What a graph is like: size, twins, leaks, heterophily, and what a fit on it would cost."""
     from djgnn.cli.inspect import run_inspect
     from djgnn.cli.options import configuration
-    from djgnn.cli.source import load
+    from djgnn.cli.source import load, remark_on
 
     recipe = configuration(preset, source.dataset, config, change)
-    found = run_inspect(load(source), recipe, seed=seed, device=device, cost=cost, quiet=as_json)
+    graph = load(source)
+    remark_on(graph)
+    found = run_inspect(graph, recipe, seed=seed, device=device, cost=cost, quiet=as_json)
     if as_json:
         print(json.dumps(found, ensure_ascii=False))
 

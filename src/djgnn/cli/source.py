@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from djgnn.cli.text import printable
 from djgnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -120,6 +122,15 @@ def load(
             f"--metric roc_auc: needs two classes; use accuracy (got {graph.num_classes} classes)"
         )
     return replace(graph, card={**graph.card, "metric": source.metric})
+
+
+def remark_on(graph: Graph) -> None:
+    """Say on standard error what will go wrong with a graph that can be read."""
+    from djgnn.graph.features import scale_remark
+
+    remark = scale_remark(graph)
+    if remark is not None:
+        print("warning:", printable(remark), file=sys.stderr)
 
 
 def _load(source: Source, columns: Mapping[str, Any]) -> Graph:

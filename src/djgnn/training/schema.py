@@ -93,7 +93,7 @@ CARD: dict[str, Rule] = {
     "result.epoch": COUNT,
     "result.seconds": Rule("a number, not negative", lambda v: _within(v, 0, 1e15)),
     "calibration": OBJECT,
-    "calibration.temperature": Rule("a positive number", lambda v: _within(v, 1e-6, 1e6)),
+    "calibration.temperature": Rule("a positive number", lambda v: _within(v, 1e-6, 1e300)),
     "structure_gate": Rule("an object of scores, or null", lambda v: v is None or _map(v, _score)),
     "alpha": Rule("an object of numbers", lambda v: _map(v, lambda a: _within(a, -1e15, 1e15))),
     "versions": Rule("an object of texts", lambda v: _map(v, _text)),
