@@ -105,7 +105,9 @@ def _is_ours(folder: Path) -> bool:
         card = json.loads(read_limited(folder / RESULT, CARD_BYTES))
     except (InputError, RecursionError, ValueError):
         return False
-    return isinstance(card, dict) and card.keys() >= {"protocol", "metric", "seed", "versions"}
+    if not isinstance(card, dict):
+        return False
+    return card.get("format") == FORMAT or card.keys() >= {"model", "dataset", "seed", "failures"}
 
 
 def write_run(

@@ -3,7 +3,7 @@
 
 const PARTS = ["", "train", "validation", "test"];
 const PAGE = 200;
-const COEFFICIENT = "exp(-s d) of the distance d in U and the learned scale s, before the filter is normalised; `djgnn explain` prints the weight after it.";
+const COEFFICIENT = "exp(-s d) of the distance d in U, with the scale s, before the filter is normalised; djgnn explain prints the weight after it.";
 const nodes = { chosen: -1, listeners: [] };
 
 // rows are those of the table in the page; ids are nodes of the graph
