@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from djgnn.bench.cell import sayable
 from djgnn.bench.spec import CellSpec, metric_of
 from djgnn.errors import InputError
 from djgnn.graph.files import readable_file
+from djgnn.training.schema import ANY_TEXT, COUNT, OBJECT, TEXT, Rule, check_fields
 from djgnn.training.selection import SplitResult
 
 FORMAT = "djgnn-split-1"
@@ -131,7 +132,7 @@ class SplitRecord:
         wrong = names ^ (set(values) | {"finished"})
         if wrong:
             raise ValueError(f"fields are missing or unknown: {', '.join(sorted(wrong))}")
-        _check_kinds(values)
+        check_fields("record", values, RULES, "take the file from where it was written")
         values["sizes"] = tuple(values["sizes"])
         record = cls(**values)
         if record.status not in STATES or record.done != (record.result is not None):
@@ -175,43 +176,29 @@ def read_records(path: str | Path) -> Iterator[SplitRecord]:
             ) from error
 
 
-def _check_kinds(values: dict[str, Any]) -> None:
-    """Refuse values that are not of the kind of their field."""
-    for name, value in values.items():
-        if not _KINDS[name](value):
-            raise ValueError(f"{name} is not of its kind (got {str(value)[:80]!r})")
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and value.isprintable()
-
-
 def _is_figures(value: Any) -> bool:
-    return value is None or (
-        isinstance(value, dict) and all(v is None or _is_number(v) for v in value.values())
-    )
+    return isinstance(value, dict) and all(v is None or _is_number(v) for v in value.values())
 
 
-_KINDS: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("key", "label", "dataset", "status", "device", "metric"), _is_text),
-    **dict.fromkeys(("data_sha256", "code", "finished"), _is_text),
-    **dict.fromkeys(("seed", "split", "parameters"), _is_count),
-    **dict.fromkeys(("peak_memory_mib", "seconds"), _is_number),
-    "reason": lambda value: isinstance(value, str),
-    "result": _is_figures,
-    "sizes": lambda value: (
-        isinstance(value, list) and len(value) == 3 and all(map(_is_count, value))
-    ),
-    "config": lambda value: isinstance(value, dict),
-    "versions": lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
+def _is_sizes(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 3 and all(map(COUNT.fits, value))
+
+
+NUMBER = Rule("a number", _is_number)
+RULES = {
+    **dict.fromkeys(("key", "label", "dataset", "status", "reason", "device", "metric"), TEXT),
+    **dict.fromkeys(("data_sha256", "code"), TEXT),
+    **dict.fromkeys(("seed", "split", "parameters"), COUNT),
+    **dict.fromkeys(("peak_memory_mib", "seconds"), NUMBER),
+    "result": Rule("an object of numbers, or null", lambda v: v is None or _is_figures(v)),
+    "sizes": Rule("three whole numbers", _is_sizes),
+    "config": OBJECT,
+    "versions": OBJECT,
+    "finished": ANY_TEXT,
 }
 
 
