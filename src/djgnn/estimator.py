@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from djgnn.errors import InputError
 from djgnn.graph import Graph, check_related, random_splits
+from djgnn.graph.labels import codes_of, is_unknown, one_per_node
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -176,20 +177,13 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             NotFittedError: Before `fit`.
             InputError: If y has not one label per node, or knows none.
         """
-        shares, truth = self.predict_proba(graph), _one_per_node(y, graph)
-        known = ~_unknown(truth)
+        shares, truth = self.predict_proba(graph), one_per_node(y, graph.num_nodes)
+        known = np.array([not is_unknown(label) for label in truth])
         if not known.any():
             raise InputError("y: no label is known; give some to compare with")
-        hits = shares.argmax(axis=1)[known] == self._codes(truth[known])
+        hits = shares.argmax(axis=1)[known] == codes_of(truth[known], self.classes_.tolist())
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(np.average(hits, weights=weight))
-
-    def _codes(self, labels: NDArray[Any]) -> NDArray[np.int64]:
-        """The class of each label, -1 for one that was not learned; 1, 1.0 and "1" are the same."""
-        known = {label: code for code, label in enumerate(self.classes_.tolist())}
-        words = {_word(label): code for label, code in known.items()}
-        found = [known.get(label, words.get(_word(label), -1)) for label in labels]
-        return np.array(found, dtype=np.int64)
 
     def save(self, folder: str | Path, overwrite: bool = False) -> None:
         """Write the trained model into a folder: graph, options, weights, card; no pickle.
@@ -256,8 +250,8 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 nowhere = np.zeros(graph.num_nodes, dtype=np.bool_)
                 return graph.with_masks(parts.train, parts.val, nowhere), names
             return self._split(graph, seed), names
-        values = _one_per_node(y, graph)
-        unknown = _unknown(values)
+        values = one_per_node(y, graph.num_nodes)
+        unknown = np.array([is_unknown(label) for label in values])
         given = np.array(values[~unknown].tolist())
         if given.dtype.kind not in "biufU":
             raise InputError(
@@ -311,11 +305,6 @@ def _arguments(stored: StoredModel) -> dict[str, Any]:
     return {"preset": config.preset, "options": options or None}
 
 
-def _word(label: Any) -> str:
-    whole = isinstance(label, float) and label.is_integer()
-    return str(int(label) if whole else label)
-
-
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
@@ -344,26 +333,6 @@ def _check_graph(graph: Any) -> None:
             "graph: must be a djgnn.graph.Graph; djgnn.graph.from_frames and read_tables make one "
             f"(got {type(graph).__name__})"
         )
-
-
-def _one_per_node(y: ArrayLike, graph: Graph) -> NDArray[Any]:
-    values = np.asarray(y, dtype=object)
-    if values.shape != (graph.num_nodes,):
-        raise InputError(
-            f"y: must have one label per node, [{graph.num_nodes}] (got {list(values.shape)})"
-        )
-    return values
-
-
-def _unknown(values: NDArray[Any]) -> NDArray[np.bool_]:
-    return np.array([_is_unknown(v) for v in values], dtype=np.bool_)
-
-
-def _is_unknown(value: Any) -> bool:
-    try:
-        return bool(value is None or value in ("", "-1", "-1.0", -1) or value != value)
-    except TypeError:  # pandas.NA says neither yes nor no
-        return True
 
 
 def _seed(given: Any) -> int:

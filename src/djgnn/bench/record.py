@@ -15,7 +15,7 @@ from djgnn.bench.cell import sayable
 from djgnn.bench.spec import CellSpec, metric_of
 from djgnn.errors import InputError
 from djgnn.graph.files import readable_file
-from djgnn.training.schema import ANY_TEXT, COUNT, OBJECT, TEXT, Rule, check_fields
+from djgnn.training.schema import ANY_TEXT, COUNT, NUMBER, OBJECT, TEXT, Rule, check_fields
 from djgnn.training.selection import SplitResult
 
 FORMAT = "djgnn-split-1"
@@ -176,19 +176,14 @@ def read_records(path: str | Path) -> Iterator[SplitRecord]:
             ) from error
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
-
-
 def _is_figures(value: Any) -> bool:
-    return isinstance(value, dict) and all(v is None or _is_number(v) for v in value.values())
+    return isinstance(value, dict) and all(v is None or NUMBER.fits(v) for v in value.values())
 
 
 def _is_sizes(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 3 and all(map(COUNT.fits, value))
 
 
-NUMBER = Rule("a number", _is_number)
 RULES = {
     **dict.fromkeys(("key", "label", "dataset", "status", "reason", "device", "metric"), TEXT),
     **dict.fromkeys(("data_sha256", "code"), TEXT),

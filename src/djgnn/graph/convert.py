@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -13,13 +12,13 @@ import scipy.sparse as sp
 from djgnn.errors import InputError
 from djgnn.graph.checks import MASKS
 from djgnn.graph.graph import Graph
+from djgnn.graph.labels import class_order, is_unknown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SPARSE_BELOW = 0.25
 SPARSE_COLUMNS = 32
-WHOLE = re.compile(r"^([+-]?\d+)\.0*$")
 
 
 def compact(x: Any) -> Any:
@@ -170,34 +169,8 @@ def from_networkx(
     )
 
 
-def class_order(names: Sequence[str]) -> list[str]:
-    """Class names in their order: by number if all are numbers, else by text.
-
-    Example:
-        >>> class_order(["10", "9"]), class_order(["b", "a", "10"])
-        (['9', '10'], ['10', 'a', 'b'])
-    """
-    try:
-        values = {name: float(name) for name in names}
-    except ValueError:
-        return sorted(names)
-    if not all(np.isfinite(value) for value in values.values()):
-        return sorted(names)
-    return sorted(names, key=lambda name: (values[name], name))
-
-
-def plain_number(text: str) -> str:
-    """A whole number written as a float without its fraction; anything else as it is.
-
-    Example:
-        >>> plain_number("-1.0"), plain_number("1.5"), plain_number("a.0")
-        ('-1', '1.5', 'a.0')
-    """
-    return WHOLE.sub(r"\1", text)
-
-
 def _named_labels(values: Sequence[Hashable]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    unknown = [v is None or v != v or plain_number(str(v)) in ("", "-1") for v in values]
+    unknown = [is_unknown(v) for v in values]
     texts = [str(v) for v in values]
     order = class_order(list({t for t, u in zip(texts, unknown, strict=True) if not u}))
     code = {name: c for c, name in enumerate(order)}

@@ -11,7 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from djgnn.errors import InputError, UnseenCategoryWarning
-from djgnn.graph.convert import class_order, compact, plain_number
+from djgnn.graph.convert import compact
+from djgnn.graph.labels import class_order, plain_number
 from djgnn.graph.table_files import row_error
 
 if TYPE_CHECKING:

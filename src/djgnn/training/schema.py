@@ -58,6 +58,7 @@ def _cost(value: Any) -> bool:
 
 
 TEXT = Rule("text", _text)
+NUMBER = Rule("a number", lambda v: _within(v, -1e300, 1e300))
 COUNT = Rule("a whole number, not negative", _whole)
 SEED = Rule("a whole number", lambda v: _whole(v, -(2**64)))
 SCORE = Rule("a score from 0 to 100, or null", _score)
