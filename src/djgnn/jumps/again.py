@@ -23,7 +23,7 @@ TILE, SMALL_TILE, SMALL = 32, 16, 16384
 # Boxes looked at together; programs that share a tile take turns with them.
 CHUNK = 16
 # Searches after which the points are sorted anew.
-RENEW_EVERY = 24
+RENEW_EVERY = 16
 
 
 def nearest_once_more(points: Tensor, q: int, memory: SearchMemory | None) -> tuple[Tensor, Tensor]:
