@@ -38,6 +38,14 @@ def test_clusters_are_not_mixed() -> None:
     assert (high - low).amax() < 1e-5
 
 
+def test_clusters_are_cut_however_small_they_are() -> None:
+    generator = torch.Generator().manual_seed(0)
+    inside = 1e-9 * torch.rand(4096, 2, generator=generator, dtype=torch.float64)
+    points = inside + (torch.arange(4096) % 4)[:, None]
+    low, high = tile_boxes(points[kd_order(points, 16)], 16)
+    assert (high - low).mean() < 1.3e-9 * (16 / 1024) ** 0.5
+
+
 def test_coincident_and_constant_points_are_no_problem() -> None:
     assert sorted(kd_order(torch.zeros(100, 3), 8).tolist()) == list(range(100))
 

@@ -1,34 +1,131 @@
-"""CUDA graphs change no loss; skipped without a GPU."""
+"""CUDA graphs change no loss; without a GPU the passes run with graphs that only look like them."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 import torch
 
 from djgnn.graph import heterophilic_sbm, random_splits
+from djgnn.jumps import rank_lists
+from djgnn.jumps.again import FROM, RENEW_EVERY
 from djgnn.jumps.triton_search import triton_available
-from djgnn.training import passes
+from djgnn.model import DJGNN
+from djgnn.training import graphed, passes
 from djgnn.training.config import resolve
 from djgnn.training.inputs import build_djgnn, initialize, seeded
-from djgnn.training.loop import Targets, fit
+from djgnn.training.loop import Targets, fit, step
 from djgnn.training.passes import two_phase
 
 
-def history(epochs: int = 8) -> list[float]:
-    graph = random_splits(heterophilic_sbm(300))
+def history(device: str, nodes: int = 300, epochs: int = 8) -> list[float]:
+    graph = random_splits(heterophilic_sbm(nodes))
     config = resolve("default", epochs=epochs)
-    module, inputs = build_djgnn(config, graph, "cuda")
+    module, inputs = build_djgnn(config, graph, device)
     initialize(module, 0)
-    targets = Targets.of(graph, graph.split(0), "cuda")
-    fitted = fit(module, inputs, targets, config.training, seeded(0, "cuda"))
+    targets = Targets.of(graph, graph.split(0), device)
+    fitted = fit(module, inputs, targets, config.training, seeded(0, device))
     return [value for record in fitted.history for value in (record.loss, record.validation_loss)]
+
+
+class Replay:
+    """Runs a function again and again into the tensors of its first run, as a CUDA graph does."""
+
+    def __init__(self, captured: graphed.Captured, run: graphed.Run) -> None:
+        self.captured, self.run = captured, run
+
+    def replay(self) -> None:
+        new = self.run()
+        self.captured._result = self.captured._result or new
+        for held, result in zip(self.captured._result, new, strict=True):
+            held.copy_(result)
+
+
+@pytest.fixture
+def imitated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passes as on a GPU, with graphs that a CPU can run."""
+
+    def capture(self: graphed.Captured, run: graphed.Run) -> bool:
+        self._graph = Replay(self, run)
+        return True
+
+    monkeypatch.setattr(graphed.Captured, "_beside", lambda _, run: run())
+    monkeypatch.setattr(graphed.Captured, "_capture", capture)
+    monkeypatch.setattr(passes, "can_be_captured", lambda *_: True)
 
 
 @pytest.mark.skipif(not triton_available(), reason="no GPU with Triton")
 def test_a_captured_run_has_the_losses_of_a_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    captured = history()
+    captured = history("cuda")
     monkeypatch.setattr(passes, "can_be_captured", lambda *_: False)
-    assert captured == pytest.approx(history(), rel=1e-4)
+    assert captured == pytest.approx(history("cuda"), rel=1e-4)
+
+
+@pytest.mark.skipif(not triton_available(), reason="no GPU with Triton")
+def test_captured_steps_take_the_lists_of_a_whole_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Losses of so many nodes part by themselves: sums on a GPU are in no order."""
+    nodes, differing = max(9000, FROM + 1), []
+    evaluate = passes._CapturedPasses.evaluate
+
+    def checked(self: passes._CapturedPasses) -> torch.Tensor:
+        logits = evaluate(self)
+        u, twins = self.encoding.pump.u.detach(), self.operators.twins
+        expected = rank_lists(u, twins, self.module.num_ranks, engine="blockwise").ranks
+        differing.append(int((self._ranks != expected).sum()))
+        return logits
+
+    monkeypatch.setattr(passes._CapturedPasses, "evaluate", checked)
+    history("cuda", nodes, 2 * RENEW_EVERY + 2)  # sorted anew twice
+    assert differing == (2 * RENEW_EVERY + 2) * [0]
+
+
+def test_a_step_takes_the_lists_of_the_evaluation_before_it(
+    imitated: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[int] = []
+    search = DJGNN.search
+    monkeypatch.setattr(DJGNN, "hierarchy", lambda self, u, ops: self.search(u, ops.twins))
+    monkeypatch.setattr(DJGNN, "search", lambda *args: searched.append(1) or search(*args))
+    captured = history("cpu", 160)
+    assert len(searched) == 1 + 8  # before the first step, and once per epoch
+    monkeypatch.undo()
+    assert captured == history("cpu", 160)
+
+
+def test_steps_without_an_evaluation_between_them_search_themselves(imitated: None) -> None:
+    graph = random_splits(heterophilic_sbm(160))
+    config, targets = resolve("default"), Targets.of(graph, graph.split(0))
+    losses: list[list[float]] = [[], []]
+    for kind, found in zip((two_phase, passes._SharedPasses), losses, strict=True):
+        module, inputs = build_djgnn(config, graph)
+        initialize(module, 0)
+        each, generator = kind(module, inputs, targets.train), seeded(0, "cpu")
+        optimizer = torch.optim.Adam(module.parameters(), lr=0.1)
+        for _ in range(6):
+            found += map(float, step(each, targets, config.training, optimizer, generator))
+    assert losses[0] == losses[1]
+
+
+def test_weights_that_someone_set_are_ranked_anew(imitated: None) -> None:
+    graph = random_splits(heterophilic_sbm(160))
+    config = resolve("default")
+    module, inputs = build_djgnn(config, graph)
+    initialize(module, 0)
+    targets, rows = Targets.of(graph, graph.split(0)), torch.arange(10)
+    both = two_phase(module, inputs, rows), passes._SharedPasses(module, inputs, rows)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.0)
+    generators = seeded(0, "cpu"), seeded(0, "cpu")
+    targets = replace(targets, train=rows, train_y=targets.train_y[:10])
+    for seed in range(6):
+        losses = []
+        for each, generator in zip(both, generators, strict=True):
+            each.evaluate()
+            initialize(module, seed)
+            each.encoding = None
+            losses += step(each, targets, config.training, optimizer, generator)
+        assert losses[0] == losses[2]
+        assert losses[1] == losses[3]
 
 
 def test_on_a_cpu_nothing_is_captured() -> None:

@@ -17,13 +17,13 @@ from djgnn.jumps.tiles import SearchMemory
 from djgnn.jumps.triton_search import FEW_PROGRAMS, nearest_of_few, power, shares
 
 # With fewer points comparing all of them is as fast.
-FROM = 8000
+FROM = 4000
 # Tiles of this many points; smaller ones where a GPU would else be idle.
 TILE, SMALL_TILE, SMALL = 32, 16, 16384
 # Boxes looked at together; programs that share a tile take turns with them.
 CHUNK = 16
 # Searches after which the points are sorted anew.
-RENEW_EVERY = 24
+RENEW_EVERY = 16
 
 
 def nearest_once_more(points: Tensor, q: int, memory: SearchMemory | None) -> tuple[Tensor, Tensor]:

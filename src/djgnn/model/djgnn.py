@@ -162,16 +162,26 @@ class DJGNN(nn.Module):
             self.mixture(embeddings), encoding.pump, encoding.table, embeddings, self.mixture.alpha
         )
 
-    def encode(self, x: Tensor | SparseOperator, operators: GraphOperators) -> Encoding:
+    def encode(
+        self,
+        x: Tensor | SparseOperator,
+        operators: GraphOperators,
+        hierarchy: JumpHierarchy | None = None,
+    ) -> Encoding:
         """The first half of a pass: everything before the first random number.
 
         Training and evaluation of the same weights share it.
+
+        Args:
+            x: Node features.
+            operators: The graph.
+            hierarchy: Rank lists of the positions where they are known; searched by default.
         """
         features = self.as_features(x)
         positions = self.pump(operators.adjacency, operators.degree)
         return Encoding(
             pump=positions,
-            table=self._frozen or self._table(positions.u, operators),
+            table=self._frozen or self._table(positions.u, operators, hierarchy),
             jumps=self.jumps.encode(features),
             homophilic=None
             if self.homophilic is None
@@ -208,9 +218,11 @@ class DJGNN(nn.Module):
             parts.append(self.structure(operators.adjacency, generator))
         return tuple(parts)
 
-    def _table(self, u: Tensor, operators: GraphOperators) -> FilterTable:
-        hierarchy = self.hierarchy(u, operators)
-        return filter_table(u, hierarchy, self.branches, self.scale(operators))
+    def _table(
+        self, u: Tensor, operators: GraphOperators, hierarchy: JumpHierarchy | None = None
+    ) -> FilterTable:
+        lists = hierarchy or self.hierarchy(u, operators)
+        return filter_table(u, lists, self.branches, self.scale(operators))
 
     def hierarchy(self, u: Tensor, operators: GraphOperators) -> JumpHierarchy:
         """Rank lists of the current positions; kept while the positions stay the same.

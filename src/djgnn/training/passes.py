@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from djgnn.errors import InputError
+from djgnn.jumps import JumpHierarchy
 from djgnn.jumps.again import RENEW_EVERY
 from djgnn.jumps.ranks import check_finite
 from djgnn.model import DJGNN
@@ -122,32 +123,65 @@ class _SharedPasses:
 class _CapturedPasses(_Captures, _SharedPasses):
     """A DJ-GNN's passes over a small graph on a GPU, each one launch.
 
-    Both take the whole way: sharing the first half would cost more than it saves.
+    A step takes the rank lists of the evaluation before it, which saw the same U, from a place
+    that both graphs know. The rest of the first half is done twice: sharing it would cost more.
     """
 
     def __init__(self, module: DJGNN, inputs: tuple[Any, Any], train: Tensor) -> None:
         super().__init__(module, inputs, train)
-        self._evaluation, self._evaluations = Captured(), 0
+        self._evaluation, self._ranking, self._searches = Captured(), Captured(), 0
+        m = self.operators.twins.num_classes
+        self._ranks = self.rows.index.new_empty(m, module.num_ranks)
+        self._ranked: tuple[int, ...] | None = None
+
+    def repeat(
+        self,
+        run: Callable[[], tuple[Tensor, Tensor]],
+        optimizer: torch.optim.Optimizer,
+        generator: torch.Generator | None,
+    ) -> tuple[Tensor, Tensor]:
+        if self._ranked != self._weights():  # no evaluation since the last step, or set weights
+            self._keep(*self._ranking(self._rank))
+        self._ranked = None
+        return super().repeat(run, optimizer, generator)
 
     def train(self, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         self.module.train()
-        encoding = self.module.encode(self.x, self.operators)
+        lists = JumpHierarchy(self._ranks, self.operators.twins)
+        encoding = self.module.encode(self.x, self.operators, lists)
         return self.module.decode(encoding, self.rows, generator), encoding.pump_loss
 
     def evaluate(self) -> Tensor:
-        logits, u = self._evaluation(self._evaluate)
+        logits, u, ranks = self._evaluation(self._evaluate)
         check_finite(u)
-        self._evaluations += 1
-        if self._evaluations % (RENEW_EVERY // 2) == 0:  # the step searched as often
-            self.module.renew_search(u, self.operators.twins)
+        self._keep(u, ranks)
         return logits.clone()
 
+    def _keep(self, u: Tensor, ranks: Tensor) -> None:
+        """Leave rank lists to the step that comes next."""
+        self._ranks.copy_(ranks)
+        self._ranked = self._weights()
+        self._searches += 1
+        if self._searches % RENEW_EVERY == 0:
+            self.module.renew_search(u, self.operators.twins)
+
     @torch.no_grad()
-    def _evaluate(self) -> tuple[Tensor, Tensor]:
+    def _evaluate(self) -> tuple[Tensor, Tensor, Tensor]:
         self.module.eval()
         # Replays write into the tensors of the encoding that was captured: it is always the last.
         self.encoding = encoding = self.module.encode(self.x, self.operators)
-        return self.module.decode(encoding, self.operators), encoding.pump.u
+        logits = self.module.decode(encoding, self.operators)
+        index = encoding.table.index[self.operators.twins.representative]
+        return logits, encoding.pump.u, index
+
+    @torch.no_grad()
+    def _rank(self) -> tuple[Tensor, Tensor]:
+        u = self.module.pump(self.operators.adjacency, self.operators.degree).u
+        return u, self.module.hierarchy(u, self.operators).ranks
+
+    def _weights(self) -> tuple[int, ...]:
+        """Changes with the weights of the pump, but for the steps of a CUDA graph."""
+        return tuple(weight._version for weight in self.module.pump.parameters())
 
 
 class _PlainPasses:
