@@ -18,8 +18,8 @@ from djgnn.jumps.triton_search import FEW_PROGRAMS, nearest_of_few, power, share
 
 # With fewer points comparing all of them is as fast.
 FROM = 4000
-# Tiles of this many points; smaller ones where a GPU would else be idle.
-TILE, SMALL_TILE, SMALL = 32, 16, 16384
+# Tiles of this many points.
+TILE = 16
 # Boxes looked at together; programs that share a tile take turns with them.
 CHUNK = 16
 # Searches after which the points are sorted anew.
@@ -60,8 +60,8 @@ class FormerLists:
     All tensors keep their places in memory: a CUDA graph refers to them.
 
     Shapes:
-        names ``[m, several * q]``, order ``[m]``, label ``[tiles * tile]``, placed
-        ``[p, tiles * tile]``, low, high ``[p, padded tiles]``, bounds ``[tiles * tile]``, latest
+        names ``[m, several * q]``, order ``[m]``, label ``[tiles * TILE]``, placed
+        ``[p, tiles * TILE]``, low, high ``[p, padded tiles]``, bounds ``[tiles * TILE]``, latest
         ``[m, p]`` (what was sorted last), visited ``[2]`` (pairs of tiles that were looked at, and
         all of them, over all searches).
     """
@@ -76,7 +76,6 @@ class FormerLists:
     visited: Tensor
     latest: Tensor
     q: int
-    tile: int
     age: int = 0
     _sorting: torch.cuda.CUDAGraph | None = None
     _cuts: tuple[tuple[Tensor, Tensor], ...] = ()
@@ -85,8 +84,7 @@ class FormerLists:
     def start(cls, points: Tensor, q: int, names: Tensor, best: Tensor) -> FormerLists:
         """Make room, after a first search that found these lists."""
         m, p = points.shape
-        tile = SMALL_TILE if m < SMALL else TILE
-        tiles = -(-m // tile)
+        tiles = -(-m // TILE)
         padded = -(-tiles // CHUNK) * CHUNK
         several = shares(tiles, tiles // CHUNK, q, 2 * FEW_PROGRAMS)
         held = names.new_full((m, several * q), 2**31 - 1)
@@ -95,15 +93,14 @@ class FormerLists:
         made = cls(
             names=held,
             order=torch.empty_like(names[:, 0]),
-            label=names.new_full((tiles * tile,), 2**31 - 1, dtype=torch.int32),
-            placed=real.new_empty(p, tiles * tile),
+            label=names.new_full((tiles * TILE,), 2**31 - 1, dtype=torch.int32),
+            placed=real.new_empty(p, tiles * TILE),
             low=real.new_full((p, padded), torch.inf),
             high=real.new_full((p, padded), torch.inf),
-            bounds=real.new_empty(tiles * tile),
+            bounds=real.new_empty(tiles * TILE),
             visited=names.new_zeros(2),
             latest=points.clone(),
             q=q,
-            tile=tile,
         )
         made._sort()
         return made
@@ -111,7 +108,7 @@ class FormerLists:
     @property
     def num_tiles(self) -> int:
         """How many tiles there are."""
-        return self.label.numel() // self.tile
+        return self.label.numel() // TILE
 
     def renew(self, points: Tensor) -> None:
         """Sort the points in space anew; on a GPU that is one launch."""
@@ -129,7 +126,7 @@ class FormerLists:
             self._sorting.replay()
 
     def _sort(self) -> None:
-        self.order.copy_(kd_order(self.latest, self.tile))
+        self.order.copy_(kd_order(self.latest, TILE))
         self.label[: self.order.numel()] = self.order
 
     def grow_older(self, points: Tensor) -> None:
@@ -152,11 +149,11 @@ class FormerLists:
         place_kernel[(tiles,)](
             points.contiguous(), self.order, self.names, self.placed, self.low, self.high,
             self.bounds, m, stride, tile_stride,
-            P=p, Q=q, LISTED=listed, SLOTS=power(listed), TILE=self.tile, num_warps=1,
+            P=p, Q=q, LISTED=listed, SLOTS=power(listed), TILE=TILE, num_warps=1,
         )  # fmt: skip
         again_kernel[(tiles, splits)](
             self.placed, self.label, self.low, self.high, self.bounds, self.names, best,
             self.visited, m, tiles, stride, tile_stride, slack, splits,
-            P=p, Q=q, SLOTS=power(q), TILE=self.tile, CHUNK=CHUNK, num_warps=1,
+            P=p, Q=q, SLOTS=power(q), TILE=TILE, CHUNK=CHUNK, num_warps=1,
         )  # fmt: skip
         return self.names, best
