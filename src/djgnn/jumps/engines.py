@@ -19,6 +19,7 @@ from djgnn.jumps.triton_search import MAX_DIMENSION, MAX_WIDTH, triton_available
 Engine = Callable[[Tensor, int], Tensor]
 
 KDTREE_MAX_DIMENSION = 8
+LEAF = 16
 FAISS_FROM = 500
 # With fewer queries times threads, threads cost more than they save: those of torch wait for their
 # next work by spinning, and are still in the way.
@@ -47,8 +48,9 @@ def kdtree(points: Tensor, q: int, rows: Tensor | None = None) -> Tensor:
     from scipy.spatial import cKDTree
 
     values = points.detach().double().cpu().numpy()
-    # Sliding-midpoint splits without bounding boxes build faster and cope with repeated points.
-    tree = cKDTree(values, balanced_tree=False, compact_nodes=False)
+    # Sliding-midpoint splits build faster and cope with repeated points; boxes shrunk to their
+    # points and leaves of 16 are asked a quarter faster where points are clustered, as U is.
+    tree = cKDTree(values, LEAF, balanced_tree=False, compact_nodes=True)
     # Asked leaf by leaf the tree stays in the cache: three times faster at 169,343 points.
     order = tree.indices if rows is None else rows.cpu().numpy()
     _, found = tree.query(values[order], k=q, workers=query_threads(len(order)))

@@ -121,7 +121,7 @@ class LazyRanks:
                 self.saving.searched += stale.numel()
                 return ranks
             self._reference = None
-            self._pause = 1 if self._age > 3 else min(2 * self._pause, 16)
+            self._pause = 1 if self._age > 3 else min(2 * self._pause, 64)
             self._rest = self._pause if self._age <= 2 else 0
         self.saving.searched += m
         if self._rest > 0 or wide > m or m < self.fewest:
