@@ -164,8 +164,8 @@ def stages(module: DJGNN, x: Any, operators: GraphOperators, cuda: bool) -> dict
     mark("-")
     positions = module.pump(operators.adjacency, operators.degree)
     mark("pump")
-    module._ranked = None
-    module.hierarchy(positions.u, operators)
+    module.ranks._held = None
+    module.ranks(positions.u, operators)
     mark("search")
     table = module._table(positions.u, operators)
     mark("table")

@@ -138,13 +138,13 @@ def test_ranks_are_kept_until_the_pump_moves() -> None:
     x, edges = case()
     made = model()
     first = made.run(x, edges).table.index
-    held = made._ranked
+    held = made.ranks._held
     made(x, edges)
-    assert made._ranked is held
+    assert made.ranks._held is held
     with torch.no_grad():
         made.pump.weight.normal_(generator=torch.Generator().manual_seed(1))
     assert not torch.equal(made.run(x, edges).table.index, first)
-    assert made._ranked is not held
+    assert made.ranks._held is not held
 
 
 def test_a_changed_edge_list_is_noticed() -> None:

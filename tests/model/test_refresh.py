@@ -25,7 +25,7 @@ def trained(
     tables = []
     for _ in range(steps):
         logits, pump_loss = model(x, operators, generator=draws)
-        tables.append(model._ranked[2].ranks)
+        tables.append(model.ranks._held[2].ranks)
         optimizer.zero_grad()
         (logits.logsumexp(dim=1).mean() + pump_loss).backward()
         optimizer.step()
@@ -42,7 +42,7 @@ def test_lazy_training_is_exact_training(monkeypatch: pytest.MonkeyPatch) -> Non
     other, lazy_lists = trained(refresh="lazy")
     assert all(torch.equal(a, b) for a, b in zip(lists, lazy_lists, strict=True))
     assert same(plain, other)
-    assert other.search_saving.asked == 4 * lists[0].shape[0]
+    assert other.ranks.saving.asked == 4 * lists[0].shape[0]
 
 
 def test_every_second_change_is_searched() -> None:

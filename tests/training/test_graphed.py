@@ -11,7 +11,7 @@ from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.jumps import rank_lists
 from djgnn.jumps.again import FROM, RENEW_EVERY
 from djgnn.jumps.triton_search import triton_available
-from djgnn.model import DJGNN
+from djgnn.model.held_ranks import HeldRanks
 from djgnn.training import graphed, passes
 from djgnn.training.config import resolve
 from djgnn.training.inputs import build_djgnn, initialize, seeded
@@ -84,9 +84,9 @@ def test_a_step_takes_the_lists_of_the_evaluation_before_it(
     imitated: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     searched: list[int] = []
-    search = DJGNN.search
-    monkeypatch.setattr(DJGNN, "hierarchy", lambda self, u, ops: self.search(u, ops.twins))
-    monkeypatch.setattr(DJGNN, "search", lambda *args: searched.append(1) or search(*args))
+    search = HeldRanks.search
+    monkeypatch.setattr(HeldRanks, "__call__", lambda self, u, ops: self.search(u, ops.twins))
+    monkeypatch.setattr(HeldRanks, "search", lambda *args: searched.append(1) or search(*args))
     captured = history("cpu", 160)
     assert len(searched) == 1 + 8  # before the first step, and once per epoch
     monkeypatch.undo()

@@ -145,7 +145,7 @@ def test_jumps_move_while_training(graph: Graph) -> None:
         0,
         config.training,
         0,
-        lambda total, record: seen.append(module._ranked[2].index.clone()),
+        lambda total, record: seen.append(module.ranks._held[2].index.clone()),
     )
     assert len(seen) == 30
     assert not torch.equal(seen[0], before)

@@ -81,7 +81,7 @@ class BatchedDJGNN:
             (pull,) = torch.autograd.grad(losses.trace_ratio + losses.orthogonality, u)
         u = u.detach()
         held = PumpOutput(u, losses.trace_ratio.detach(), losses.orthogonality.detach())
-        return Tables(held, pull, self.module.search(u, operators.twins))
+        return Tables(held, pull, self.module.ranks.search(u, operators.twins))
 
     def logits(
         self, nodes: Tensor, tables: Tables, generator: torch.Generator | None = None

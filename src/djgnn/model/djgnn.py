@@ -9,12 +9,10 @@ from torch import Tensor, nn
 
 from djgnn.filters import FilterTable, branch_ranks, filter_table
 from djgnn.graph.operator import SparseOperator
-from djgnn.jumps import JumpHierarchy, LazyRanks, SearchMemory, TwinClasses, rank_lists
-from djgnn.jumps.engines import on_tiles
-from djgnn.jumps.ranks import capturing
-from djgnn.jumps.tiles import Saving
+from djgnn.jumps import JumpHierarchy
 from djgnn.model.branches import HomophilicBranch, JumpBranches, StructureBranch
 from djgnn.model.config import ModelConfig
+from djgnn.model.held_ranks import HeldRanks
 from djgnn.model.mixture import ConvexMixture
 from djgnn.model.operators import (
     GraphOperators,
@@ -99,10 +97,8 @@ class DJGNN(nn.Module):
         self.mixture = ConvexMixture(len(self.branch_names), h, out_channels, c.classifier_layers)
         self._operators: tuple[tuple[Tensor | None, ...], list[int], GraphOperators] | None = None
         self._features: tuple[Tensor, int, SparseOperator] | None = None
-        self._ranked: tuple[GraphOperators, Tensor, JumpHierarchy] | None = None
-        self._restored: dict[str, Tensor] = {}
         self._frozen: FilterTable | None = None
-        self._memory, self._lazy, self._changes = SearchMemory(), LazyRanks(c.engine), 0
+        self.ranks = HeldRanks(c, self.num_ranks)
         self.reset_parameters()
 
     @property
@@ -120,13 +116,12 @@ class DJGNN(nn.Module):
                 part.reset_parameters(generator)
         if self.log_scale is not None:
             nn.init.zeros_(self.log_scale)
-        self._operators = self._features = self._ranked = self._frozen = None
-        self._restored = {}
-        self._memory, self._lazy, self._changes = SearchMemory(), LazyRanks(self.config.engine), 0
+        self._operators = self._features = self._frozen = None
+        self.ranks.forget()
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy or a pickle takes along: everything but the caches."""
-        return {**self.__dict__, "_operators": None, "_features": None, "_ranked": None}
+        return {**self.__dict__, "_operators": None, "_features": None}
 
     def forward(
         self,
@@ -221,74 +216,8 @@ class DJGNN(nn.Module):
     def _table(
         self, u: Tensor, operators: GraphOperators, hierarchy: JumpHierarchy | None = None
     ) -> FilterTable:
-        lists = hierarchy or self.hierarchy(u, operators)
+        lists = hierarchy or self.ranks(u, operators)
         return filter_table(u, lists, self.branches, self.scale(operators))
-
-    def hierarchy(self, u: Tensor, operators: GraphOperators) -> JumpHierarchy:
-        """Rank lists of the current positions; kept while the positions stay the same.
-
-        An evaluation and the training step after it see the same U and search once. Positions
-        are compared by value: optimisers may change weights without leaving a trace.
-        """
-        if capturing(u):
-            return self.search(u, operators.twins)
-        held = self._ranked
-        if held is None and self._restored:
-            held = self._take_up(operators, u)
-        if held is None or held[0] is not operators:
-            self._changes = 0
-            self._ranked = held = (operators, u.detach().clone(), self.search(u, operators.twins))
-        elif not torch.equal(held[1], u):
-            self._changes += 1
-            old = self._changes % self.config.refresh_every
-            ranked = held[2] if old else self.search(u, operators.twins)
-            self._ranked = held = (operators, u.detach().clone(), ranked)
-        return held[2]
-
-    def _take_up(
-        self, operators: GraphOperators, u: Tensor
-    ) -> tuple[GraphOperators, Tensor, JumpHierarchy] | None:
-        """Go on with the lists of a checkpoint, if they are of this graph."""
-        state, self._restored = self._restored, {}
-        ranks, twins = state["ranks"].to(u.device), operators.twins
-        if ranks.shape != (twins.num_classes, self.num_ranks) or state["u"].shape != u.shape:
-            return None
-        if ranks.numel() and not 0 <= int(ranks.min()) <= int(ranks.max()) < twins.num_nodes:
-            return None
-        self._changes = int(state["changes"])
-        self._ranked = (operators, state["u"].to(u), JumpHierarchy(ranks, twins))
-        return self._ranked
-
-    @property
-    def old_lists(self) -> dict[str, Tensor]:
-        """Rank lists that may be older than the positions, as a checkpoint keeps them; or nothing.
-
-        Setting it lets the next pass go on with them.
-        """
-        if self.config.refresh_every == 1 or self._ranked is None:
-            return {}
-        changes = torch.tensor(self._changes)
-        return {"u": self._ranked[1], "ranks": self._ranked[2].ranks, "changes": changes}
-
-    @old_lists.setter
-    def old_lists(self, state: dict[str, Tensor]) -> None:
-        self._ranked, self._restored = None, state
-
-    def search(self, u: Tensor, twins: TwinClasses) -> JumpHierarchy:
-        """Rank lists of these positions, searched whether they changed or not."""
-        c, ranks = self.config, self.num_ranks
-        if c.refresh == "lazy" and not on_tiles(c.engine, u, ranks):
-            return self._lazy(u, twins, ranks)
-        return rank_lists(u, twins, ranks, c.engine, self._memory)
-
-    def renew_search(self, u: Tensor, twins: TwinClasses) -> None:
-        """Let searches in a CUDA graph start from these positions; they slow down as U moves on."""
-        self._memory.renew(u.detach()[twins.representative])
-
-    @property
-    def search_saving(self) -> Saving:
-        """What ``refresh="lazy"``, or on a GPU the memory of former lists, saved until now."""
-        return self._memory.saving if self._memory.former else self._lazy.saving
 
     def scale(self, operators: HasVolume) -> Tensor | float:
         """The factor s of the distances: 1, 1/vol, or learned."""

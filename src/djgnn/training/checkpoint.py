@@ -112,7 +112,7 @@ class Checkpoint:
             _restore_adam(optimizer, tensors)
             module.load_state_dict(_part(tensors, "module."))
             if isinstance(module, DJGNN):
-                module.old_lists = _part(tensors, "lists.")
+                module.ranks.old = _part(tensors, "lists.")
             if generator is not None:
                 generator.set_state(tensors["generator"])
         except (KeyError, ValueError, TypeError, RuntimeError) as error:
@@ -152,7 +152,7 @@ def _moments(optimizer: torch.optim.Optimizer) -> list[tuple[int, str, Tensor]]:
 
 
 def _old_lists(module: nn.Module) -> dict[str, Tensor]:
-    return module.old_lists if isinstance(module, DJGNN) else {}
+    return module.ranks.old if isinstance(module, DJGNN) else {}
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

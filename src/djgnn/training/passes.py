@@ -163,7 +163,7 @@ class _CapturedPasses(_Captures, _SharedPasses):
         self._ranked = self._weights()
         self._searches += 1
         if self._searches % RENEW_EVERY == 0:
-            self.module.renew_search(u, self.operators.twins)
+            self.module.ranks.renew(u, self.operators.twins)
 
     @torch.no_grad()
     def _evaluate(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -177,7 +177,7 @@ class _CapturedPasses(_Captures, _SharedPasses):
     @torch.no_grad()
     def _rank(self) -> tuple[Tensor, Tensor]:
         u = self.module.pump(self.operators.adjacency, self.operators.degree).u
-        return u, self.module.hierarchy(u, self.operators).ranks
+        return u, self.module.ranks(u, self.operators).ranks
 
     def _weights(self) -> tuple[int, ...]:
         """Changes with the weights of the pump, but for the steps of a CUDA graph."""

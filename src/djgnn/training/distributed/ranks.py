@@ -15,8 +15,8 @@ from djgnn.training.distributed.operators import ShardOperators
 class OwnRanks:
     """The rank lists of the own nodes, kept while the positions stay the same.
 
-    As :meth:`djgnn.model.DJGNN.hierarchy`, but that ``refresh="lazy"`` searches like ``"exact"``,
-    which has the same result.
+    As :class:`djgnn.model.held_ranks.HeldRanks`, but that ``refresh="lazy"`` searches like
+    ``"exact"``, which has the same result.
 
     Args:
         module: The model.
