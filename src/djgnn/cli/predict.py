@@ -6,7 +6,6 @@ import csv
 import dataclasses
 import io
 import json
-import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from djgnn.cli.source import Source, load
+from djgnn.cli.text import warn
 from djgnn.errors import DJGNNWarning, InputError
 from djgnn.training.folder import read_card, read_predictions
 
@@ -51,7 +51,7 @@ def _of_new_nodes(run: Path, source: Source, device: str) -> str:
     with spoken_once():
         later = _later(load(source, others=stored.graph.names(), reading=reading), stored)
         for remark in remarks(source, reading, later, stored.graph):
-            print("warning:", remark, file=sys.stderr)
+            warn(remark)
         return _predict(later, stored)
 
 
@@ -100,7 +100,7 @@ def spoken_once() -> Iterator[None]:
                 usual(message, category, filename, lineno, file, line)
             elif text not in said:
                 said.add(text)
-                print("warning:", text, file=sys.stderr)
+                warn(text)
 
         warnings.simplefilter("always", DJGNNWarning)
         warnings.showwarning = show

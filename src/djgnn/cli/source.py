@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from djgnn.cli.text import printable
+from djgnn.cli.text import warn
 from djgnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ def remark_on(graph: Graph) -> None:
 
     remark = scale_remark(graph)
     if remark is not None:
-        print("warning:", printable(remark), file=sys.stderr)
+        warn(remark)
 
 
 def _load(source: Source, columns: Mapping[str, Any]) -> Graph:

@@ -37,6 +37,11 @@ def escape(text: str) -> str:
     return markup.escape(printable(text))
 
 
+def warn(text: str) -> None:
+    """A word beside the output."""
+    print("warning:", printable(text), file=sys.stderr)
+
+
 def wide_console() -> Console:
     """Standard output as wide as its terminal, and as wide as it takes in a file or a pipe."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
