@@ -31,5 +31,9 @@ class DamagedRecordWarning(DJGNNWarning):
     """A file in a folder of results is not what its name says, and is not used."""
 
 
+class MissingLabelWarning(DJGNNWarning):
+    """A class looks like a missing label, or a word for one never occurs."""
+
+
 class UnseenCategoryWarning(DJGNNWarning):
     """A new node has a category that no node had in training."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import operator
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from djgnn.errors import InputError
+from djgnn.errors import DJGNNWarning, InputError
+from djgnn.estimator_checks import check_graph, factors, node_weights, seed_of
 from djgnn.graph import Graph, check_related, random_splits
 from djgnn.graph.labels import codes_of, is_unknown, one_per_node
 
@@ -98,13 +98,13 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from djgnn.training.run import train
         from djgnn.training.stored import StoredModel
 
-        _check_graph(graph)
-        seed = _seed(self.random_state)
+        check_graph(graph)
+        seed = seed_of(self.random_state)
         labelled, classes = self._labelled(graph, y, seed)
         try:
             config = resolve(self.preset, **dict(self.options or {}))
             if self.class_weight is not None:
-                config = config.replace(class_weight=_factors(self.class_weight, classes))
+                config = config.replace(class_weight=factors(self.class_weight, classes))
         except (TypeError, ValueError) as error:
             raise InputError(f"options: {error}") from error
         module, inputs = build_djgnn(config, labelled, choose_device(self.device))
@@ -142,7 +142,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             InputError: For a graph that has nothing to do with the fitted one.
         """
         check_is_fitted(self)
-        _check_graph(graph)
+        check_graph(graph)
         stored = self.stored_
         if structure_hash(graph) == stored.card.get("structure_sha256", ""):
             return self.probabilities_.copy()
@@ -170,20 +170,45 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found: Explanation = self.stored_.explain(self.stored_.graph.index_of(node))
         return found
 
-    def score(self, graph: Graph, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Share of the known labels in y that are predicted; unknown ones are left out.
+    def score(
+        self, graph: Graph, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Share of the known labels that are predicted; unknown ones are left out.
+
+        Args:
+            graph: The graph.
+            y: One label per node, as in :meth:`fit`. The graph's own labels by default, which
+                ``graph.y`` (numbers of ``graph.classes()``) stands for as well.
+            sample_weight: One weight per node.
 
         Raises:
             NotFittedError: Before `fit`.
-            InputError: If y has not one label per node, or knows none.
+            InputError: If there is not one label, or weight, per node, or none is known.
         """
-        shares, truth = self.predict_proba(graph), one_per_node(y, graph.num_nodes)
+        shares, own = self.predict_proba(graph), graph.y
+        if y is None:
+            if own is None:
+                raise InputError("y: give one label per node; the graph has none of its own")
+            truth = np.array([*graph.classes(), None], dtype=object)[own]
+        else:
+            truth = one_per_node(y, graph.num_nodes)
+            codes_given = np.asarray(y).dtype.kind == "i" and self.classes_.dtype.kind == "U"
+            if own is not None and codes_given and np.array_equal(truth, own):
+                truth = np.array([*graph.classes(), None], dtype=object)[own]
         known = np.array([not is_unknown(label) for label in truth])
         if not known.any():
             raise InputError("y: no label is known; give some to compare with")
-        hits = shares.argmax(axis=1)[known] == codes_of(truth[known], self.classes_.tolist())
-        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(np.average(hits, weights=weight))
+        codes = codes_of(truth[known], self.classes_.tolist())
+        if (codes < 0).any():
+            warnings.warn(
+                f"y: {int((codes < 0).sum())} of {codes.size} labels are no class of the model and "
+                f"count as missed; its classes are {self.classes_.tolist()[:5]} "
+                f"(got {truth[known][codes < 0][0]!r})",
+                DJGNNWarning,
+                stacklevel=2,
+            )
+        hits = shares.argmax(axis=1)[known] == codes
+        return float(np.average(hits, weights=node_weights(sample_weight, known)))
 
     def save(self, folder: str | Path, overwrite: bool = False) -> None:
         """Write the trained model into a folder: graph, options, weights, card; no pickle.
@@ -315,36 +340,3 @@ def _labels(card: dict[str, Any]) -> NDArray[Any]:
     if stored is None:
         return np.array(card["data"]["classes"])
     return np.array(stored["values"], dtype=np.dtype(stored["dtype"]))
-
-
-def _factors(given: str | Mapping[Any, float], classes: NDArray[Any]) -> Any:
-    """The weights of the classes in their order; a label that is not named counts 1."""
-    if isinstance(given, str):
-        return given
-    unknown = set(given) - set(classes.tolist())
-    if unknown:
-        raise ValueError(f"class_weight names {next(iter(unknown))!r}, which is no label in y")
-    return tuple(float(given.get(label, 1.0)) for label in classes.tolist())
-
-
-def _check_graph(graph: Any) -> None:
-    if not isinstance(graph, Graph):
-        raise InputError(
-            "graph: must be a djgnn.graph.Graph; djgnn.graph.from_frames and read_tables make one "
-            f"(got {type(graph).__name__})"
-        )
-
-
-def _seed(given: Any) -> int:
-    """A seed from what scikit-learn takes for a `random_state`."""
-    if given is None or isinstance(given, np.random.RandomState):
-        return int(check_random_state(given).randint(2**31))
-    try:
-        seed = operator.index(given)
-    except TypeError as error:
-        raise InputError(
-            f"random_state: must be a whole number, None or a RandomState (got {given!r})"
-        ) from error
-    if not 0 <= seed < 2**63:
-        raise InputError(f"random_state: must be at least 0 and below 2**63 (got {seed})")
-    return seed

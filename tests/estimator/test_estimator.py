@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from djgnn import DJClassifier, InputError
+from djgnn.errors import DJGNNWarning
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
 
 FAST = {"epochs": 15, "hidden_channels": 8, "num_jumps": 2}
@@ -72,11 +73,34 @@ def test_labels_are_compared_by_value(graph: Graph, known: np.ndarray) -> None:
         }
         assert len(scores) == 1
         assert scores.pop() == (clf.predict(graph).astype(float) == graph.y).mean()
-    assert whole.score(graph, np.where(graph.y == 0, 9, -1)) == 0  # never learned
+    with pytest.warns(DJGNNWarning, match="no class of the model"):
+        assert whole.score(graph, np.where(graph.y == 0, 9, -1)) == 0
     with pytest.raises(InputError, match="no label is known"):
         whole.score(graph, np.full(graph.num_nodes, -1))
     with pytest.raises(InputError, match="one label per node"):
         whole.score(graph, graph.y[:5])
+
+
+def test_the_graph_s_own_labels_are_no_values(graph: Graph) -> None:
+    other = dataclasses.replace(graph, class_names=("1", "2", "3", "4", "5")[: graph.num_classes])
+    clf = DJClassifier(options=FAST).fit(other)
+    names = np.array(other.classes())[other.y]
+    assert clf.score(other) == clf.score(other, other.y) == clf.score(other, names) > 0.2
+    assert clf.score(other) == (clf.predict(other) == names).mean()
+    with pytest.raises(InputError, match="the graph has none"):
+        clf.score(dataclasses.replace(other, y=None, class_names=None))
+
+
+@pytest.mark.parametrize(
+    ("weight", "said"), [([1.0], "one weight per node"), ("zero", "positive"), ("minus", "not neg")]
+)
+def test_weights_that_make_no_mean_are_refused(
+    graph: Graph, fitted: DJClassifier, weight: object, said: str
+) -> None:
+    n = graph.num_nodes
+    given = {"zero": np.zeros(n), "minus": np.full(n, -1.0)}.get(str(weight), weight)
+    with pytest.raises(InputError, match=said):
+        fitted.score(graph, graph.y, sample_weight=given)
 
 
 def test_missing_values_of_pandas_and_numpy_mean_unknown(

@@ -40,8 +40,14 @@ def test_the_temperature_is_found(scale: float) -> None:
 
 def test_nothing_to_fit_on_leaves_logits_alone() -> None:
     assert temperature(np.zeros((0, 3), dtype=np.float32), np.zeros(0, dtype=np.int64)) == 1.0
-    perfect = np.eye(3, dtype=np.float32) * 5
-    assert 0.05 <= temperature(perfect, np.arange(3)) < 0.2
+
+
+@pytest.mark.parametrize("count", [3, 30, 300])
+def test_a_few_right_nodes_are_no_certainty(count: int) -> None:
+    barely = np.tile(np.array([[0.1, 0.0, 0.0]], dtype=np.float32), (count, 1))
+    right = np.zeros(count, dtype=np.int64)
+    sure = probabilities(barely, temperature(barely, right)).max()
+    assert sure <= (count + 1) / (count + 2) + 1e-3
 
 
 def test_bins_partition_the_nodes() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +74,98 @@ def test_lists_that_are_not_searched_every_time_are_remembered(stop: int, tmp_pa
     whole = run(options)
     run(options, checkpoint=Checkpoint(tmp_path / "run", "k"), stop=After(stop))
     same(run(options, checkpoint=Checkpoint(tmp_path / "run", "k")), whole)
+
+
+def test_a_model_trained_with_old_lists_is_judged_with_new_ones() -> None:
+    """What is scored is what is stored: a loaded model has no lists but those of its own U."""
+    fitted = run({"epochs": 12, "structure_gate": False, "refresh_every": 5})
+    model = copy.deepcopy(fitted.module).eval()
+    inputs = build_djgnn(resolve("default", None, hidden_channels=8), GRAPH)[1]
+    with torch.no_grad():
+        logits, _ = model(*inputs)
+        again, _ = fitted.module.eval()(*inputs)
+    torch.testing.assert_close(logits, fitted.logits)
+    torch.testing.assert_close(again, fitted.logits)
+    predicted, parts = fitted.logits.argmax(dim=1).numpy(), GRAPH.split(0)
+    right = predicted == GRAPH.y
+    assert fitted.validation == pytest.approx(100 * right[parts.val].mean())
+    np.testing.assert_array_equal(fitted.decisions[fitted.epoch], predicted[parts.test])
+
+
+def _spoil(name: str, about: dict, tensors: dict[str, torch.Tensor]) -> None:
+    first = next(k for k in tensors if k.endswith("exp_avg"))
+    kept = next(k for k in tensors if k.startswith("kept."))
+    if name == "moment of another shape":
+        tensors[first] = torch.zeros(1)
+    elif name == "moment of another type":
+        tensors[first] = tensors[first].half()
+    elif name == "moment missing":
+        del tensors[first]
+    elif name == "moment of nobody":
+        tensors["adam.999.step"] = torch.zeros(1)
+    elif name == "step that is no number":
+        tensors[first.replace("exp_avg", "step")] = torch.tensor(float("nan"))
+    elif name == "weight missing":
+        del tensors[kept]
+    elif name == "weight of another shape":
+        tensors[kept] = torch.zeros(3)
+    elif name == "no history":
+        tensors["history"] = tensors["history"][:0]
+    elif name == "history of nothing":
+        tensors["history"] = tensors["history"] * float("inf")
+    elif name == "decisions of other nodes":
+        tensors["decisions"] = tensors["decisions"][:, :2]
+    elif name == "decisions of fewer epochs":
+        tensors["decisions"] = tensors["decisions"][:1]
+    elif name == "logits of other nodes":
+        tensors["kept_logits"] = torch.zeros(2, 2)
+    elif name == "lists without ranks":
+        tensors["lists.u"] = torch.zeros(3, 2)
+    elif name == "best epoch to come":
+        about["kept_epoch"] = 10**9
+    elif name == "best epoch nowhere":
+        about["kept_epoch"] = -3
+    elif name == "endless seconds":
+        about["seconds"] = 10**400
+    elif name == "seconds that are no number":
+        about["seconds"] = float("nan")
+    else:
+        about["ended"] = "yes"
+
+
+SPOILT = (
+    "moment of another shape", "moment of another type", "moment missing", "moment of nobody",
+    "step that is no number", "weight missing", "weight of another shape", "no history",
+    "history of nothing", "decisions of other nodes", "decisions of fewer epochs",
+    "logits of other nodes", "lists without ranks", "best epoch to come", "best epoch nowhere",
+    "endless seconds", "seconds that are no number", "ended or not",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_a_spoilt_checkpoint_is_refused_before_anything_is_touched(
+    name: str, tmp_path: Path
+) -> None:
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    options = {"epochs": 6, "structure_gate": False}
+    run(options, checkpoint=Checkpoint(tmp_path / "run", "k"), stop=After(3))
+    file = tmp_path / "first.safetensors"
+    with safe_open(file, framework="pt") as held:
+        metadata, tensors = held.metadata(), {k: held.get_tensor(k) for k in held.keys()}  # noqa: SIM118
+    about = json.loads(metadata["about"])
+    _spoil(name, about, tensors)
+    tensors = {key: value.clone() for key, value in tensors.items()}
+    save_file(tensors, file, {**metadata, "about": json.dumps(about)})
+    with pytest.raises(InputError, match="delete it and start anew"):
+        run(options, checkpoint=Checkpoint(tmp_path / "run", "k"))
+
+
+def test_a_checkpoint_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "first.safetensors")
+    with pytest.raises(InputError, match="pipe"):
+        run({"epochs": 2, "structure_gate": False}, checkpoint=Checkpoint(tmp_path / "run", "k"))
 
 
 def test_early_stopping_is_remembered(tmp_path: Path) -> None:

@@ -148,9 +148,11 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """The stored predictions of a run; or those of new nodes, without retraining."""
-    from djgnn.cli.predict import predictions
+    from djgnn.cli.predict import check_target, predictions
     from djgnn.graph.files import atomic_write
 
+    if out is not None:
+        check_target(out, run)
     text = predictions(run, source, device, as_json)
     if out is None:
         sys.stdout.write(text)

@@ -15,7 +15,7 @@ from djgnn.cli.signals import stoppable
 from djgnn.cli.source import Source
 from djgnn.cli.text import escape
 from djgnn.errors import InputError
-from djgnn.graph import Graph, random_splits
+from djgnn.graph import Graph, random_splits, reading_of
 from djgnn.report.page import write_run_page
 from djgnn.report.run_data import load_run
 from djgnn.training.checkpoint import fingerprint
@@ -47,7 +47,17 @@ def trainable(graph: Graph, source: Source, seed: int) -> Graph:
             f"{where}: all labelled nodes are of one class, there is nothing to tell apart; give "
             f"labels of at least two classes (got {graph.classes()[int(known[0])]!r} only)"
         )
-    return graph if graph.num_splits else random_splits(graph, random_state=seed)
+    if graph.num_splits:
+        return graph
+    if np.bincount(known).max() < 2:
+        tables = reading_of(graph).get("known")
+        label = "" if tables is None else tables.roles.get("label", "")
+        column = f"the labels, column {label!r}," if label else "the labels"
+        raise InputError(
+            f"{where}: {column} are all different, so no class has two nodes; name the column of "
+            f"the classes with --label (got {known.size} labels of {known.size} classes)"
+        )
+    return random_splits(graph, random_state=seed)
 
 
 def checkpoint_folder(out: Path) -> Path:
@@ -62,14 +72,16 @@ def check_out(out: Path, overwrite: bool, resume: bool) -> None:
     Raises:
         InputError: If a run or the checkpoint of one would be lost.
     """
+    if resume and overwrite:
+        raise InputError("--resume goes on with a run, --overwrite starts anew; give one of them")
     if resume:
         return
-    check_free(out, overwrite)
     if checkpoint_folder(out).exists() and not overwrite:
         raise InputError(
             f"{out}: a run of this name was stopped; continue it with --resume, or start anew "
             f"with --overwrite (got {checkpoint_folder(out)})"
         )
+    check_free(out, overwrite)
 
 
 def finished(

@@ -6,22 +6,35 @@ import csv
 import dataclasses
 import io
 import json
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from djgnn.cli.source import Source, load
-from djgnn.cli.text import warn
-from djgnn.errors import DJGNNWarning, InputError
+from djgnn.cli.text import spoken_once, warn
+from djgnn.errors import InputError
+from djgnn.graph.files import check_replaceable
 from djgnn.training.folder import read_card, read_predictions
 
 if TYPE_CHECKING:
     from djgnn.graph import Graph
     from djgnn.training.stored import StoredModel
+
+
+def check_target(out: Path, run: Path) -> None:
+    """Refuse a file that predictions may not replace, before any work is done.
+
+    Raises:
+        InputError: If there is something else, or what the run keeps.
+    """
+    file = out.expanduser()
+    if file.exists() and file.resolve().parent == run.expanduser().resolve():
+        raise InputError(f"{out}: belongs to the run; name another file")
+    check_replaceable(
+        out, (b"node,prediction,probability,margin", b'[{"node": '), "table of predictions"
+    )
 
 
 def predictions(run: Path, source: Source, device: str, as_json: bool) -> str:
@@ -78,33 +91,6 @@ def _later(graph: Graph, stored: StoredModel) -> Graph:
     return dataclasses.replace(
         graph, y=None, class_names=names, train_mask=None, val_mask=None, test_mask=None
     )
-
-
-@contextmanager
-def spoken_once() -> Iterator[None]:
-    """Print the warnings of this package in one line each, and none twice."""
-    said: set[str] = set()
-    with warnings.catch_warnings():
-        usual = warnings.showwarning
-
-        def show(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
-            text = " ".join(str(message).splitlines())
-            if not issubclass(category, DJGNNWarning):
-                usual(message, category, filename, lineno, file, line)
-            elif text not in said:
-                said.add(text)
-                warn(text)
-
-        warnings.simplefilter("always", DJGNNWarning)
-        warnings.showwarning = show
-        yield
 
 
 def remarks(source: Source, reading: Mapping[str, Any], later: Graph, known: Graph) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from djgnn.cli.text import warn
+from djgnn.cli.text import spoken_once, warn
 from djgnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ def load(
 
     if source.metric not in (None, *METRICS):
         raise InputError(f"--metric: must be one of {', '.join(METRICS)} (got {source.metric!r})")
-    graph = _load(source, {**(reading or {}), **source.columns(), "others": others})
+    with spoken_once():
+        graph = _load(source, {**(reading or {}), **source.columns(), "others": others})
     if source.metric is None:
         return graph
     if source.metric == "roc_auc" and graph.num_classes != 2:

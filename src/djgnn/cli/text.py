@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
 
 from rich import markup
 from rich.console import Console
+
+from djgnn.errors import DJGNNWarning
 
 # A control character is shown by its picture (U+2400 and on), those from U+0080 by a diamond.
 _PICTURES = {
@@ -40,6 +46,33 @@ def escape(text: str) -> str:
 def warn(text: str) -> None:
     """A word beside the output."""
     print("warning:", printable(text), file=sys.stderr)
+
+
+@contextmanager
+def spoken_once() -> Iterator[None]:
+    """Print the warnings of this package in one line each, and none twice."""
+    said: set[str] = set()
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            text = " ".join(str(message).splitlines())
+            if not issubclass(category, DJGNNWarning):
+                usual(message, category, filename, lineno, file, line)
+            elif text not in said:
+                said.add(text)
+                warn(text)
+
+        warnings.simplefilter("always", DJGNNWarning)
+        warnings.showwarning = show
+        yield
 
 
 def wide_console() -> Console:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -101,6 +101,28 @@ def open_ordinary(path: str | Path) -> Iterator[BinaryIO]:
 def _without_waiting(file: str, flags: int) -> int:
     """Open at once: a pipe would wait for a writer, a terminal could take over the process."""
     return os.open(file, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+
+
+def check_replaceable(path: str | Path, marks: Sequence[bytes], what: str) -> None:
+    """Refuse to replace a file that is not an earlier one of the same kind.
+
+    Args:
+        path: Where a file will be written.
+        marks: Any of these is near the beginning of a file of the kind.
+        what: The kind, for the message.
+
+    Raises:
+        InputError: If something else is there.
+    """
+    file = Path(path).expanduser()
+    if not file.is_file() or file.stat().st_size == 0:
+        return
+    with open_ordinary(file) as stream:
+        start = stream.read(4096)
+    if not any(mark in start for mark in marks):
+        raise InputError(
+            f"{file}: exists already and is no {what}, so it is not replaced; name another file"
+        )
 
 
 @contextmanager

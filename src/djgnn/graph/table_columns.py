@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from djgnn.errors import InputError, UnseenCategoryWarning
+from djgnn.errors import InputError, MissingLabelWarning, UnseenCategoryWarning
 from djgnn.graph.convert import compact
 from djgnn.graph.labels import class_order, plain_number
 from djgnn.graph.table_files import row_error
@@ -26,6 +26,9 @@ PARTS = {
 }
 MOST_CATEGORIES = 64
 FEW_CATEGORIES = 8
+# Words for no label in other programs; here only said, as one could be a class.
+MISSING = frozenset(("na", "n/a", "nan", "null", "none", "nil", "?", "unknown", "missing"))
+TRUTH = {"true": "1", "false": "0"}
 COMMA = r"^-?\d+,\d+$"
 
 
@@ -34,13 +37,18 @@ def read_labels(
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Classes from a column: the distinct values in order, by number if all are numbers.
 
+    Spaces around a value are not part of it, and 1.0 is 1 where both occur.
+
     Raises:
         InputError: If treating ``-1`` as unknown leaves fewer than two classes.
     """
     import polars as pl
 
-    text = column.cast(pl.String)
-    words = text.unique().drop_nulls().to_list()
+    text = column.cast(pl.String).str.strip_chars()
+    words = set(text.unique().drop_nulls().to_list())
+    plain = {word: plain_number(word) for word in words if plain_number(word) in words}
+    text, words = text.replace(plain), words - {a for a, b in plain.items() if a != b}
+    met = set(map(plain_number, words))
     none = {plain_number(word) for word in unknown}
     missing = text.is_null() | text.is_in([word for word in words if plain_number(word) in none])
     if column.dtype.is_float():
@@ -52,8 +60,30 @@ def read_labels(
             f"classes are left; if -1 is a class, pass `unknown=('',)` (--unknown '') "
             f"(got classes {names})"
         )
+    unmet = [word for word in unknown if plain_number(word) not in met]
+    _doubt_labels(where, column.name, names, unmet)
     known = text.set(missing, None).cast(pl.Enum(names))
     return known.to_physical().cast(pl.Int64).fill_null(-1).to_numpy(), tuple(names)
+
+
+def _doubt_labels(where: str, name: str, classes: Sequence[str], unmet: Sequence[str]) -> None:
+    """Say which classes look like no class, and which words for unknown never occur."""
+    for word in classes:
+        if word.casefold() in MISSING:
+            warnings.warn(
+                f"{where}: column {name!r}: {word!r} is taken for a class and looks like a missing "
+                f"label; pass `unknown=('', {word!r})` (--unknown {word}) if it is one",
+                MissingLabelWarning,
+                stacklevel=4,
+            )
+    for word in unmet:
+        if plain_number(word) not in ("", "-1"):
+            warnings.warn(
+                f"{where}: column {name!r}: no cell is {word!r}, which was to mean unknown; check "
+                "`unknown=` (--unknown)",
+                MissingLabelWarning,
+                stacklevel=4,
+            )
 
 
 def read_split(where: str, column: pl.Series, y: NDArray[np.int64] | None) -> dict[str, Any]:
@@ -186,7 +216,9 @@ def _as_numbers(where: str, column: pl.Series, sure: bool = False) -> pl.Series 
         empty = column.is_null()
     else:
         text = column.cast(pl.String).str.strip_chars()
-        numbers = text.cast(pl.Float32, strict=False)
+        numbers = (text.str.to_lowercase().replace(TRUTH) if sure else text).cast(
+            pl.Float32, strict=False
+        )
         empty = text.is_null() | (text == "")
     filled = len(column) - int(empty.sum())
     figures = int(numbers.is_not_null().sum())
@@ -257,6 +289,9 @@ def _codes(where: str, column: pl.Series, levels: tuple[str, ...]) -> NDArray[np
         text = column.fill_nan(None).cast(pl.String)
         whole = text.str.strip_suffix(".0")
         text = text.zip_with(text.is_in(list(levels)), whole)
+    if column.dtype == pl.Boolean:  # "True" in one program's text is "true" in another's
+        words = {level.casefold(): level for level in levels}
+        text = text.replace(words)
     text = text.set(text == "", None)
     codes = text.cast(pl.Enum(levels), strict=False).to_physical().cast(pl.Int64)
     unseen = (codes.is_null() & text.is_not_null()).to_numpy()

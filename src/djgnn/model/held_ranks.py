@@ -63,7 +63,8 @@ class HeldRanks:
     def search(self, u: Tensor, twins: TwinClasses) -> JumpHierarchy:
         """The lists of these positions, searched whether they changed or not."""
         c, ranks = self.config, self.num_ranks
-        if c.refresh == "lazy" and not on_tiles(c.engine, u, ranks):
+        exact = c.engine != "approximate"
+        if c.refresh == "lazy" and exact and not on_tiles(c.engine, u, ranks):
             return self._lazy(u, twins, ranks)
         return rank_lists(u, twins, ranks, c.engine, self._memory)
 

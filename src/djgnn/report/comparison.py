@@ -37,12 +37,23 @@ def comparison_payload(sources: Sequence[str | Path]) -> dict[str, Any]:
     cells = [cell for source in sources for cell in read_cells(source)]
     if not cells:
         raise InputError("report: there is nothing to compare; give run folders or cells")
+    _tell_apart(cells)
     return {
         "format": FORMAT,
         "kind": "comparison",
         "cells": cells,
         "ranking": {key: rank_models(cells, key) for key in ("test_mean", "oracle_mean")},
     }
+
+
+def _tell_apart(cells: list[dict[str, Any]]) -> None:
+    """Name graphs of one name and different size by their size: every own table is `nodes`."""
+    sizes: dict[str, set[str]] = {}
+    for cell in cells:
+        sizes.setdefault(cell["dataset"], set()).add(cell["size"])
+    for cell in cells:
+        if cell["size"] and len(sizes[cell["dataset"]]) > 1:
+            cell["dataset"] = f"{cell['dataset']} ({cell['size']})"
 
 
 def read_cells(source: str | Path) -> list[dict[str, Any]]:
@@ -93,6 +104,7 @@ def _run_cell(path: Path, card: dict[str, Any]) -> dict[str, Any]:
     return _cell(
         model=f"{MODEL} ({_readable(path.name)})",
         dataset=card["data"]["name"],
+        size=_size(card["data"]),
         preset=RunConfig.read_yaml(path / CONFIG).preset,
         seed=card["seed"],
         metric=card["metric"],
@@ -100,6 +112,10 @@ def _run_cell(path: Path, card: dict[str, Any]) -> dict[str, Any]:
         seconds=_number(result["seconds"]),
         memory=None,
     )
+
+
+def _size(data: dict[str, Any]) -> str:
+    return f"{data['num_nodes']:,} nodes, {data['num_edges']:,} edges"
 
 
 def _bench_cell(cell: dict[str, Any]) -> dict[str, Any]:
@@ -163,6 +179,7 @@ def _cell(
     seconds: float | None,
     memory: float | None,
     status: str = "done",
+    size: str = "",
 ) -> dict[str, Any]:
     def spread(key: str) -> tuple[float | None, float | None]:
         values = [v for v in (_number(s.get(key)) for s in splits) if v is not None]
@@ -176,6 +193,7 @@ def _cell(
     return {
         "model": model,
         "dataset": dataset,
+        "size": size,
         "preset": preset,
         "seed": seed,
         "metric": metric,

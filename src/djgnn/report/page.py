@@ -13,12 +13,13 @@ from string import Template
 from typing import Any
 
 from djgnn import __version__
-from djgnn.graph.files import atomic_write
+from djgnn.graph.files import atomic_write, check_replaceable
 from djgnn.report.comparison import comparison_payload
 from djgnn.report.payload import run_payload
 from djgnn.report.run_data import RunData
 
 REPORT = "report.html"
+MARK = b'<meta name="generator" content="djgnn '
 COMPARISON_SCRIPTS = ("core", "compare", "start")
 RUN_SCRIPTS = ("core", "run", "player", "rings", "nodes", "environment", "start")
 # Characters that could end a script element or a line of a script.
@@ -97,6 +98,7 @@ def write_run_page(data: RunData, out: str | Path | None = None) -> Path:
         InputError: If it cannot be written.
     """
     path = data.folder / REPORT if out is None else Path(out).expanduser()
+    check_replaceable(path, (MARK,), "page of ours")
     payload = run_payload(data)
     name = str(payload["headline"]["data"]["name"])
     page = render(f"{name}: djgnn report", run_body(payload), payload, RUN_SCRIPTS)
@@ -115,12 +117,13 @@ def write_comparison_page(sources: Sequence[str | Path], out: str | Path) -> Pat
     Raises:
         InputError: If a source cannot be read, or the page not be written.
     """
+    path = Path(out).expanduser()
+    check_replaceable(path, (MARK,), "page of ours")
     payload = comparison_payload(sources)
     cells = payload["cells"]
     counts = [len({cell[key] for cell in cells}) for key in ("model", "dataset")]
     lead = f"{len(cells)} cells: {counts[0]} models on {counts[1]} data sets."
     body = Template(asset("compare.html")).substitute(lead=lead, version=__version__)
-    path = Path(out).expanduser()
     page = render("Comparison: djgnn report", body, payload, COMPARISON_SCRIPTS)
     with atomic_write(path) as stream:
         stream.write(page.encode("utf-8", "replace"))

@@ -31,10 +31,12 @@ class ReliabilityBin:
 
 
 def temperature(logits: NDArray[np.float32], y: NDArray[np.int64]) -> float:
-    r"""The T > 0 with the least :math:`-\sum_i \log \mathrm{softmax}(z_i / T)_{y_i}`.
+    r"""The T > 0 with the least :math:`-\sum_i \sum_c t_{ic} \log \mathrm{softmax}(z_i / T)_c`.
 
     One number for all classes: predictions stay the same, only confidence moves (Guo et al.,
-    2017). At least 1/20, and 1 where there is nothing to fit on.
+    2017). The targets t are those of Platt (1999): of m nodes a label counts
+    :math:`(m + 1) / (m + 2)`, the other classes share the rest, so that a few nodes that are all
+    right do not make the model certain. At least 1/20, and 1 where there is nothing to fit on.
 
     Args:
         logits: Of nodes that were not trained on.
@@ -52,8 +54,13 @@ def temperature(logits: NDArray[np.float32], y: NDArray[np.int64]) -> float:
         return 1.0
     z, rows = logits.astype(np.float64), np.arange(y.size)
 
+    doubt = 1 / (y.size + 2)
+    others = doubt / max(z.shape[1] - 1, 1)
+
     def loss(log_t: float) -> float:
-        return -float(log_softmax(z / np.exp(log_t), axis=1)[rows, y].mean())
+        scores = log_softmax(z / np.exp(log_t), axis=1)
+        label = scores[rows, y]
+        return -float(((1 - doubt) * label + others * (scores.sum(axis=1) - label)).mean())
 
     bound = np.log(LARGEST)
     found = float(minimize_scalar(loss, bounds=(-bound, bound), method="bounded").x)

@@ -15,8 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from djgnn.errors import InputError
-from djgnn.graph.files import atomic_write
+from djgnn.graph.files import atomic_write, readable_file
 from djgnn.model import DJGNN
+from djgnn.training.checkpoint_check import (
+    check_lists,
+    check_moments,
+    check_progress,
+    check_weights,
+)
 from djgnn.training.progress import EpochRecord, Progress
 from djgnn.training.tensors import write_tensors
 
@@ -105,7 +111,11 @@ class Checkpoint:
             return Progress()
         about, tensors = found
         try:
+            check_progress(about, tensors)
             progress = _progress(about, tensors)
+            if progress.kept_epoch >= 0:
+                check_weights(progress.kept, module)
+            check_lists(_part(tensors, "lists."))
             device = next(module.parameters()).device
             progress.kept_logits = progress.kept_logits.to(device)
             progress.kept = {k: v.to(device) for k, v in progress.kept.items()}
@@ -115,7 +125,7 @@ class Checkpoint:
                 module.ranks.old = _part(tensors, "lists.")
             if generator is not None:
                 generator.set_state(tensors["generator"])
-        except (KeyError, ValueError, TypeError, RuntimeError) as error:
+        except (LookupError, ArithmeticError, ValueError, TypeError, RuntimeError) as error:
             raise InputError(f"{self.path}: damaged ({error}); {_REMEDY}") from error
         return progress
 
@@ -127,11 +137,11 @@ class Checkpoint:
         from safetensors import SafetensorError, safe_open
 
         try:
-            with safe_open(self.path, framework="pt") as file:
+            with safe_open(readable_file(self.path), framework="pt") as file:
                 metadata = file.metadata() or {}
                 about = json.loads(metadata.get("about", "{}"))
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        except (OSError, SafetensorError, ValueError) as error:
+        except (OSError, RecursionError, SafetensorError, ValueError) as error:
             raise InputError(f"{self.path}: damaged ({error}); {_REMEDY}") from error
         if metadata.get("format") != FORMAT or not isinstance(about, dict):
             raise InputError(f"{self.path}: not a checkpoint of this version; {_REMEDY}")
@@ -179,4 +189,5 @@ def _restore_adam(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) 
     for key, value in _part(tensors, "adam.").items():
         number, _, name = key.partition(".")
         state.setdefault(int(number), {})[name] = value
+    check_moments(state, optimizer)
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})

@@ -152,6 +152,7 @@ def fit(
     rate = passes.rate(config) if isinstance(passes, BatchPasses) else config.lr
     optimizer = torch.optim.Adam(_groups(module, config), lr=rate, fused=True)
     run = Progress() if checkpoint is None else checkpoint.restore(module, optimizer, generator)
+    _check_size(run, targets)
     begun, spent = time.perf_counter(), run.seconds
     interrupted = False
     with large_blocks_kept(_largest_block(module, config)):
@@ -185,6 +186,8 @@ def fit(
             "training diverged: the validation loss was never a number; lower the learning rate"
         )
     module.load_state_dict(run.kept)
+    if isinstance(module, DJGNN) and module.config.refresh_every > 1:
+        _search_anew(run, module, inputs, targets, config)
     return Fitted(
         module=module,
         epoch=run.kept_epoch,
@@ -195,6 +198,34 @@ def fit(
         seconds=run.seconds,
         interrupted=interrupted,
     )
+
+
+def _check_size(run: Progress, targets: Targets) -> None:
+    """Refuse to go on with figures of another number of nodes.
+
+    Raises:
+        InputError: If a checkpoint holds some.
+    """
+    train, val, test = targets.nodes
+    needed = 1 + max((int(part.max()) for part in (train, val, test) if len(part)), default=-1)
+    short = run.kept_epoch >= 0 and run.kept_logits.shape[0] < needed
+    if short or any(len(each) != len(test) for each in run.decisions):
+        raise InputError(
+            "checkpoint: its figures are of another number of nodes; delete it and start anew "
+            "without --resume"
+        )
+
+
+def _search_anew(
+    run: Progress, module: DJGNN, inputs: tuple[Any, Any], targets: Targets, config: TrainConfig
+) -> None:
+    """Judge the kept weights by rank lists of their own: old lists end with the training."""
+    module.ranks.forget()
+    logits = two_phase(module, inputs, targets.train, config.batch_size).evaluate()
+    decisions = decision(logits, targets.metric).cpu().numpy()
+    zero = logits.new_zeros(())
+    run.best = _record(run.kept_epoch, (zero, zero), logits, decisions, targets).merit
+    run.kept_logits, run.decisions[run.kept_epoch] = logits, decisions[targets.nodes[2]]
 
 
 def _largest_block(module: nn.Module, config: TrainConfig) -> int:
