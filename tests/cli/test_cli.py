@@ -246,6 +246,54 @@ def test_bad_input_is_status_2_one_message_and_nothing_written(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_files_of_others_are_never_replaced(djgnn, folder: Path, tmp_path: Path) -> None:
+    run, table = tmp_path / "run", tmp_path / "mine.csv"
+    done = djgnn("fit", "--dataset", "own", "--data", folder, "--out", run, *QUICK)
+    assert done.returncode == 0, done.stderr
+    table.write_text("id,label\n1,a\n")
+    card = (run / "result.json").read_bytes()
+    for command in (
+        ("predict", run, "--out", table),
+        ("report", run, "--out", table),
+        ("predict", run, "--out", run / "result.json"),
+        ("predict", run, "--out", run / "predictions.csv"),
+        ("report", run, "--out", run / "result.json"),
+    ):
+        refused = djgnn(*command)
+        assert refused.returncode == 2, command
+        assert "name another file" in refused.stderr.replace("\n", " ")
+    assert table.read_text() == "id,label\n1,a\n"
+    assert (run / "result.json").read_bytes() == card
+    for name, command in (("p.csv", "predict"), ("p.json", "predict"), ("r.html", "report")):
+        more = ("--json",) if name == "p.json" else ()
+        (tmp_path / name).touch()  # nothing is lost
+        for _ in range(2):  # an earlier one of the same kind may be replaced
+            done = djgnn(command, run, "--out", tmp_path / name, *more)
+            assert done.returncode == 0, done.stderr
+
+
+def test_labels_that_are_all_different_are_no_classes(djgnn, tmp_path: Path) -> None:
+    edges, nodes = tmp_path / "e.csv", tmp_path / "n.csv"
+    edges.write_text("source,target\na,b\nb,c\n")
+    nodes.write_text("id,x,y\na,1,0.5\nb,2,0.7\nc,3,0.9\n")
+    done = djgnn("fit", "--edges", edges, "--nodes", nodes, "--out", tmp_path / "run", *QUICK)
+    assert done.returncode == 2
+    for said in ("n.csv", "column 'y'", "--label"):
+        assert said in done.stderr
+
+
+def test_a_stopped_run_is_pointed_at(djgnn, folder: Path, tmp_path: Path) -> None:
+    again = ("fit", "--dataset", "own", "--data", folder, "--out", tmp_path / "run", *QUICK)
+    assert djgnn(*again).returncode == 0
+    (tmp_path / ".run.checkpoint").mkdir()
+    refused = djgnn(*again)
+    assert refused.returncode == 2
+    assert "--resume" in refused.stderr
+    both = djgnn(*again, "--resume", "--overwrite")
+    assert both.returncode == 2
+    assert "give one of them" in both.stderr
+
+
 def test_an_existing_run_is_not_overwritten_unasked(djgnn, folder: Path, tmp_path: Path) -> None:
     again = ("fit", "--dataset", "own", "--data", folder, "--out", tmp_path / "run", *QUICK)
     assert djgnn(*again).returncode == 0

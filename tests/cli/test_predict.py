@@ -192,6 +192,16 @@ def test_runs_that_remember_nothing_still_work(
     assert (told.stdout, told.stderr) == (predict("both").stdout, "")
 
 
+def test_a_field_that_is_too_long_is_no_traceback(
+    djgnn: Callable[..., Any], runs: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(runs / "both", tmp_path / "run")
+    text = (run / "predictions.csv").read_text("utf-8").replace("\na0,", "\n" + 200_000 * "A" + ",")
+    (run / "predictions.csv").write_text(text, "utf-8")
+    done = djgnn("predict", run, "--json")
+    assert (done.returncode, "damaged" in done.stderr) == (2, True), done.stderr[-300:]
+
+
 def test_a_damaged_memory_is_an_error(
     predict: Callable[..., Any], runs: Path, tmp_path: Path
 ) -> None:

@@ -65,6 +65,16 @@ def test_a_number_of_nodes_alone_asks_for_no_memory(tmp_path: Path) -> None:
     assert read_npz(file, max_bytes=50_000).num_nodes == 1000
 
 
+def test_a_number_of_columns_alone_asks_for_no_memory(tmp_path: Path) -> None:
+    parts = {"x_data": np.ones(1, np.float32), "x_indices": np.array([5]), "num_nodes": 2}
+    parts |= {"x_indptr": np.array([0, 1, 1]), "edge_index": EDGES[:, :1] * 0}
+    file = save(tmp_path / "g.npz", **parts, x_shape=np.array([2, 2**28]))
+    with pytest.raises(InputError, match="268435456 feature columns would take"):
+        read_npz(file)
+    save(file, **parts, x_shape=np.array([2, 5000]))
+    assert read_npz(file).num_features == 5000
+
+
 def test_features_without_columns_tell_nothing_of_nodes(tmp_path: Path) -> None:
     file = save(tmp_path / "g.npz", edge_index=EDGES, x=np.empty((2**31 - 1, 0), np.float32))
     with pytest.raises(InputError, match="2147483647 nodes would take"):

@@ -9,7 +9,7 @@ import torch
 
 from djgnn.graph import heterophilic_sbm
 from djgnn.jumps import lazy
-from djgnn.model import DJGNN
+from djgnn.model import DJGNN, ModelConfig, held_ranks
 
 
 def trained(
@@ -43,6 +43,14 @@ def test_lazy_training_is_exact_training(monkeypatch: pytest.MonkeyPatch) -> Non
     assert all(torch.equal(a, b) for a, b in zip(lists, lazy_lists, strict=True))
     assert same(plain, other)
     assert other.ranks.saving.asked == 4 * lists[0].shape[0]
+
+
+def test_approximate_lists_say_so_even_if_asked_to_be_lazy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(held_ranks, "rank_lists", lambda *args: "measured")
+    lists = held_ranks.HeldRanks(ModelConfig(refresh="lazy", engine="approximate"), 3)
+    assert lists.search(torch.rand(50, 2), None) == "measured"
 
 
 def test_every_second_change_is_searched() -> None:

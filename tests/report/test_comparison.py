@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from djgnn.errors import InputError
-from djgnn.report.comparison import comparison_payload, read_cells
+from djgnn.report.comparison import _tell_apart, comparison_payload, read_cells
 from djgnn.report.comparison_figures import cost_figure
 from djgnn.report.ranking import rank_models
 
@@ -37,6 +37,22 @@ def test_cells_keep_their_figures(tmp_path: Path) -> None:
     assert a["test_std"] == pytest.approx(7.0710678)
     assert a["oracle_mean"] == 87.0
     assert (b["test_mean"], b["test_std"], b["splits"]) == (70.0, None, 1)
+
+
+def test_graphs_of_one_name_and_different_size_are_told_apart() -> None:
+    cells = [
+        {"dataset": "nodes", "size": "90 nodes, 300 edges"},
+        {"dataset": "nodes", "size": "40 nodes, 80 edges"},
+        {"dataset": "cora", "size": "2,708 nodes, 5,278 edges"},
+        {"dataset": "cora", "size": "2,708 nodes, 5,278 edges"},
+    ]
+    _tell_apart(cells)
+    assert [c["dataset"] for c in cells] == [
+        "nodes (90 nodes, 300 edges)",
+        "nodes (40 nodes, 80 edges)",
+        "cora",
+        "cora",
+    ]
 
 
 def test_one_cell_per_line_and_a_folder_read_alike(tmp_path: Path) -> None:

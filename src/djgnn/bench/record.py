@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,25 @@ from typing import Any
 from djgnn.bench.cell import sayable
 from djgnn.bench.spec import CellSpec, metric_of
 from djgnn.errors import InputError
-from djgnn.graph.files import readable_file
-from djgnn.training.schema import ANY_TEXT, COUNT, NUMBER, OBJECT, TEXT, Rule, check_fields
+from djgnn.graph.files import read_limited
+from djgnn.training.schema import (
+    ANY_TEXT,
+    COST,
+    COUNT,
+    NUMBER,
+    OBJECT,
+    SCORE,
+    TEXT,
+    VERSIONS,
+    Rule,
+    check_fields,
+)
 from djgnn.training.selection import SplitResult
 
 FORMAT = "djgnn-split-1"
 BEGIN = f'{{"format": "{FORMAT}"'  # of every line that is written
+SCORES = frozenset(("validation", "test", "oracle_test"))
+MOST_BYTES = 2**30
 STATES = ("done", "failed", "out of memory", "out of time")
 
 
@@ -159,7 +172,7 @@ def read_records(path: str | Path) -> Iterator[SplitRecord]:
         InputError: If a line is no record.
     """
     try:
-        lines = readable_file(path).read_text("utf-8").split("\n")
+        lines = read_limited(path, MOST_BYTES).decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is no text, so no file of records; name another") from error
     for number, line in enumerate(lines, start=1):
@@ -177,7 +190,16 @@ def read_records(path: str | Path) -> Iterator[SplitRecord]:
 
 
 def _is_figures(value: Any) -> bool:
-    return isinstance(value, dict) and all(v is None or NUMBER.fits(v) for v in value.values())
+    """Scores in percent and costs; what was tested also knows its epoch."""
+    if not isinstance(value, dict):
+        return False
+    others = value.keys() - {*SCORES, "seconds", "epoch"}
+    return (
+        all(SCORE.fits(value[name]) for name in value.keys() & SCORES)
+        and COST.fits(value.get("seconds"))
+        and (COUNT.fits(value.get("epoch")) or "test" not in value)
+        and all(value[name] is None or NUMBER.fits(value[name]) for name in others)
+    )
 
 
 def _is_sizes(value: Any) -> bool:
@@ -188,11 +210,11 @@ RULES = {
     **dict.fromkeys(("key", "label", "dataset", "status", "reason", "device", "metric"), TEXT),
     **dict.fromkeys(("data_sha256", "code"), TEXT),
     **dict.fromkeys(("seed", "split", "parameters"), COUNT),
-    **dict.fromkeys(("peak_memory_mib", "seconds"), NUMBER),
-    "result": Rule("an object of numbers, or null", lambda v: v is None or _is_figures(v)),
+    **dict.fromkeys(("peak_memory_mib", "seconds"), replace(COST, optional=False)),
+    "result": Rule("an object of scores and costs, or null", lambda v: v is None or _is_figures(v)),
     "sizes": Rule("three whole numbers", _is_sizes),
     "config": OBJECT,
-    "versions": OBJECT,
+    "versions": VERSIONS,
     "finished": ANY_TEXT,
 }
 

@@ -49,9 +49,15 @@ def predictions(run: Path, source: Source, device: str, as_json: bool) -> str:
         text = read_predictions(run)
     else:
         text = _of_new_nodes(run, source, device)
-    if as_json:
-        text = json.dumps(list(csv.DictReader(io.StringIO(text))), ensure_ascii=False) + "\n"
-    return text
+    if not as_json:
+        return text
+    try:
+        rows = list(csv.DictReader(io.StringIO(text)))
+    except csv.Error as error:
+        raise InputError(
+            f"{run}: its predictions are damaged ({error}); restore the file or fit again"
+        ) from error
+    return json.dumps(rows, ensure_ascii=False) + "\n"
 
 
 def _of_new_nodes(run: Path, source: Source, device: str) -> str:

@@ -23,15 +23,20 @@ def scale_remark(graph: Graph) -> str | None:
     x = graph.x
     if x is None or not graph.num_features or not graph.num_nodes:
         return None
-    largest = abs(x).max(axis=0)
-    size = np.ravel(largest.toarray() if sp.issparse(largest) else largest)
-    column = int(size.argmax())
-    if size[column] <= LARGE:
+    if sp.issparse(x):  # no array of all columns: most may be empty
+        entries = sp.coo_array(x)
+        sizes, columns = np.abs(entries.data), entries.col
+    else:
+        sizes, columns = np.abs(x).max(axis=0), np.arange(x.shape[1])
+    if not sizes.size or sizes.max() <= LARGE:
         return None
+    column = int(columns[sizes == sizes.max()].min())
     names = graph.card.get("features")
-    name = repr(str(names[column])) if names and len(names) == size.size else str(column)
+    name = str(column)
+    if isinstance(names, list) and len(names) == graph.num_features:
+        name = repr(str(names[column]))
     return (
-        f"feature {name} reaches {size[column]:.3g}: features are used as they are, and such "
+        f"feature {name} reaches {sizes.max():.3g}: features are used as they are, and such "
         "numbers drown the others; subtract the mean of the column and divide by its standard "
         "deviation"
     )

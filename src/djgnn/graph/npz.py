@@ -120,6 +120,7 @@ def _fields(file: Path, arrays: dict[str, NDArray[Any]], max_bytes: int) -> dict
             fields[key] = _strings(file, arrays[key], key)
     fields["num_nodes"] = check_num_nodes(_num_nodes(file, arrays, fields))
     _check_bare_nodes(file, arrays, fields["num_nodes"], max_bytes)
+    _check_bare_columns(file, fields["x"], max_bytes)
     if "card" in arrays:
         fields["card"] = _read_card(file, arrays["card"])
     return fields
@@ -182,6 +183,18 @@ def _check_bare_nodes(file: Path, arrays: dict[str, NDArray[Any]], n: int, max_b
             "nor labels; number the nodes without gaps, or raise `max_bytes` if you trust the "
             f"file (got {n} nodes, at most {entries} entries)"
         )
+
+
+def _check_bare_columns(file: Path, x: Any, max_bytes: int) -> None:
+    """Nor must the width of features of which most columns are empty."""
+    if not sp.issparse(x) or x.shape[1] <= x.nnz or x.shape[1] * NODE_BYTES <= max_bytes:
+        return
+    raise InputError(
+        f"{file}: {x.shape[1]} feature columns would take some "
+        f"{x.shape[1] * NODE_BYTES / 2**30:.3g} GiB of memory, more than the limit of "
+        f"{max_bytes / 2**30:.3g} GiB, and most are empty; leave empty columns out, or raise "
+        f"`max_bytes` if you trust the file (got {x.nnz} entries)"
+    )
 
 
 def _strings(file: Path, array: NDArray[Any], key: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import ctypes
 import dataclasses
 import io
 import json
@@ -34,6 +35,7 @@ from djgnn.training.tensors import write_tensors
 FORMAT = "djgnn-run-1"
 RESULT, PREDICTIONS = "result.json", "predictions.csv"
 CONFIG, WEIGHTS, GRAPH = "config.yaml", "weights.safetensors", "graph.npz"
+HERE, EXCHANGE = -100, 2  # of renameat2 of Linux: relative to the working folder; swap both
 CARD_BYTES, TABLE_BYTES = 2**26, 2**33
 
 
@@ -60,15 +62,31 @@ def new_folder(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
         yield staging
         check_free(target, overwrite)  # something may have appeared there in the meantime
         if target.exists():
-            old = target.with_name(f".{target.name}.{secrets.token_hex(4)}.old")
-            os.replace(target, old)
-            os.replace(staging, target)
-            shutil.rmtree(old)
+            shutil.rmtree(_take_place(staging, target))
         else:
             os.replace(staging, target)
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise
+
+
+def _take_place(new: Path, target: Path) -> Path:
+    """Put a folder where another one is, at no moment without one; returns where that went."""
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        done = libc.renameat2(HERE, os.fsencode(new), HERE, os.fsencode(target), EXCHANGE) == 0
+    except (AttributeError, OSError):  # not on this system
+        done = False
+    if done:
+        return new
+    old = target.with_name(f".{target.name}.{secrets.token_hex(4)}.old")
+    os.replace(target, old)
+    try:
+        os.replace(new, target)
+    except OSError:
+        os.replace(old, target)
+        raise
+    return old
 
 
 def check_free(path: str | Path, overwrite: bool = False) -> None:

@@ -71,6 +71,7 @@ OBJECTS = Rule(
     lambda v: isinstance(v, list) and all(isinstance(item, dict) for item in v),
     optional=True,
 )
+VERSIONS = Rule("an object of texts", lambda v: _map(v, _text))
 ANY_SEED = Rule("a whole number or null", lambda v: v is None or SEED.fits(v), optional=True)
 ANY_TEXT = replace(TEXT, optional=True)
 
@@ -97,7 +98,7 @@ CARD: dict[str, Rule] = {
     "calibration.temperature": Rule("a positive number", lambda v: _within(v, 1e-6, 1e300)),
     "structure_gate": Rule("an object of scores, or null", lambda v: v is None or _map(v, _score)),
     "alpha": Rule("an object of numbers", lambda v: _map(v, lambda a: _within(a, -1e15, 1e15))),
-    "versions": Rule("an object of texts", lambda v: _map(v, _text)),
+    "versions": VERSIONS,
 }
 CELL: dict[str, Rule] = {
     "model": TEXT,

@@ -138,9 +138,6 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Stored
             f"{place / GRAPH}: is not the graph of this run; restore the file or fit again "
             f"(got {graph!r})"
         )
-    scale = card["calibration"]["temperature"]
-    if not isinstance(scale, float) or not 0 < scale < float("inf"):
-        raise InputError(f"{place}: its temperature must be a positive number (got {scale!r})")
     config = RunConfig.read_yaml(place / CONFIG)
     with torch.device("meta"):
         shape = _blank(config, graph)
