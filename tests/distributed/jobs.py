@@ -105,9 +105,12 @@ def with_world() -> None:
     torch.distributed.init_process_group("gloo")
 
 
-def fit_kept(group: Group, graph: Graph, file: Path, epochs: int | None) -> dict[str, Any]:
+def fit_kept(
+    group: Group, graph: Graph, file: Path, epochs: int | None, refresh_every: int = 1
+) -> dict[str, Any]:
     """Train with a checkpoint, and stop after so many epochs."""
-    config = resolve("default", None, **{**BASE, "epochs": 12})
+    options = {**BASE, "epochs": 12, "refresh_every": refresh_every}
+    config = resolve("default", None, **options)
     module, inputs = distributed_djgnn(config, graph, group)
     seen: list[int] = []
     fitted, _ = train(

@@ -82,13 +82,14 @@ def test_the_passes_of_shards_give_the_bits_of_whole_ones() -> None:
         np.testing.assert_array_equal(sharded, whole)
 
 
-def test_a_run_is_continued_by_another_number_of_processes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [1, 7])
+def test_a_run_is_continued_by_another_number_of_processes(every: int, tmp_path: Path) -> None:
     graph, file = jobs.sbm(), tmp_path / "run"
-    whole = jobs.fit_kept(Group(), graph, tmp_path / "whole" / "run", None)
+    whole = jobs.fit_kept(Group(), graph, tmp_path / "whole" / "run", None, every)
     for size, epochs in ((2, 5), (3, 4)):
-        halted = run_group(size, jobs.fit_kept, graph, file, epochs)
+        halted = run_group(size, jobs.fit_kept, graph, file, epochs, every)
         assert all(process["halted"] for process in halted)
-    found = run_group(2, jobs.fit_kept, graph, file, None)
+    found = run_group(2, jobs.fit_kept, graph, file, None, every)
     assert not found[0]["halted"]
     np.testing.assert_allclose(found[0]["losses"], whole["losses"], rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(found[1]["logits"], found[0]["logits"])

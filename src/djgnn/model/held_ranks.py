@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -12,7 +12,17 @@ from djgnn.jumps.engines import on_tiles
 from djgnn.jumps.ranks import capturing
 from djgnn.jumps.tiles import Saving
 from djgnn.model.config import ModelConfig
-from djgnn.model.operators import GraphOperators
+
+
+class HasTwins(Protocol):
+    """Whatever knows the twin classes of a graph."""
+
+    @property
+    def twins(self) -> TwinClasses: ...  # noqa: D102
+
+
+# A graph, positions of it, and their lists.
+Held = tuple[HasTwins, Tensor, JumpHierarchy]
 
 
 class HeldRanks:
@@ -31,7 +41,7 @@ class HeldRanks:
 
     def forget(self) -> None:
         """Start anew."""
-        self._held: tuple[GraphOperators, Tensor, JumpHierarchy] | None = None
+        self._held: Held | None = None
         self._restored: dict[str, Tensor] = {}
         self._memory, self._lazy = SearchMemory(), LazyRanks(self.config.engine)
         self._changes = 0
@@ -40,16 +50,14 @@ class HeldRanks:
         """What a copy or a pickle takes along: everything but the lists."""
         return {**self.__dict__, "_held": None}
 
-    def __call__(self, u: Tensor, operators: GraphOperators) -> JumpHierarchy:
+    def __call__(self, u: Tensor, operators: HasTwins) -> JumpHierarchy:
         """The lists of these positions; kept while the positions stay the same.
 
         Positions are compared by value: optimisers may change weights without leaving a trace.
         """
         if capturing(u):
             return self.search(u, operators.twins)
-        held = self._held
-        if held is None and self._restored:
-            held = self._take_up(operators, u)
+        held = self._held or self.take_up(operators, u)
         if held is None or held[0] is not operators:
             self._changes = 0
             self._held = held = (operators, u.detach().clone(), self.search(u, operators.twins))
@@ -92,11 +100,24 @@ class HeldRanks:
     def old(self, state: dict[str, Tensor]) -> None:
         self._held, self._restored = None, state
 
-    def _take_up(
-        self, operators: GraphOperators, u: Tensor
-    ) -> tuple[GraphOperators, Tensor, JumpHierarchy] | None:
-        """Go on with the lists of a checkpoint, if they are of this graph."""
+    @property
+    def changes(self) -> int:
+        """How often U has changed since the first search."""
+        return self._changes
+
+    def hold(self, operators: HasTwins, u: Tensor, ranks: Tensor, changes: int) -> None:
+        """Take lists of these positions that others have searched.
+
+        Shapes:
+            u ``[n, p]``, ranks ``[m, R]``.
+        """
+        self._held, self._changes = (operators, u, JumpHierarchy(ranks, operators.twins)), changes
+
+    def take_up(self, operators: HasTwins, u: Tensor) -> Held | None:
+        """Go on with the lists of a checkpoint, if there are any and they are of this graph."""
         state, self._restored = self._restored, {}
+        if not state:
+            return None
         ranks, twins = state["ranks"].to(u.device), operators.twins
         if ranks.shape != (twins.num_classes, self.num_ranks) or state["u"].shape != u.shape:
             return None

@@ -9,6 +9,7 @@ from djgnn.filters import FilterTable
 from djgnn.filters.table import rank_weights
 from djgnn.jumps import class_ranks
 from djgnn.model import DJGNN
+from djgnn.training.distributed.collectives import gather
 from djgnn.training.distributed.operators import ShardOperators
 
 
@@ -34,14 +35,32 @@ class OwnRanks:
         Shapes:
             u ``[n, p]``, result ``[classes, R]``.
         """
-        held = self._held
+        held = self._held or self._take_up(u)
         if held is None:
-            self._held = held = (u.detach().clone(), self._search(u))
+            self._held = held = self._keep(u, self._search(u))
         elif not torch.equal(held[0], u):
             self._changes += 1
             old = self._changes % self.module.config.refresh_every
-            self._held = held = (u.detach().clone(), held[1] if old else self._search(u))
+            self._held = held = self._keep(u, held[1] if old else self._search(u))
         return held[1]
+
+    def _keep(self, u: Tensor, ranks: Tensor) -> tuple[Tensor, Tensor]:
+        """Lists that may grow old are kept whole by the model, for a checkpoint."""
+        mine, held = self.operators, u.detach().clone()
+        if self.module.config.refresh_every > 1:
+            whole = gather(mine.group, ranks[mine.place], mine.shard.sizes, "ranks")
+            lists = whole[mine.twins.representative]
+            self.module.ranks.hold(mine, held, lists, self._changes)
+        return held, ranks
+
+    def _take_up(self, u: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Go on with the lists of a checkpoint."""
+        found = self.module.ranks.take_up(self.operators, u)
+        if found is None:
+            return None
+        self._changes = self.module.ranks.changes
+        self._held = (found[1], found[2].ranks[self.operators.classes])
+        return self._held
 
     def table(self, u: Tensor) -> FilterTable:
         """The filters of the own nodes, ``[own, R]``."""
