@@ -31,8 +31,8 @@ class DamagedRecordWarning(DJGNNWarning):
     """A file in a folder of results is not what its name says, and is not used."""
 
 
-class MissingLabelWarning(DJGNNWarning):
-    """A class looks like a missing label, or a word for one never occurs."""
+class DoubtfulLabelWarning(DJGNNWarning):
+    """Two classes look like one, one like none, or a word for no label never occurs."""
 
 
 class UnseenCategoryWarning(DJGNNWarning):

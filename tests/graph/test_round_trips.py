@@ -24,6 +24,8 @@ from djgnn.graph import (
 )
 from djgnn.graph.checks import MASKS
 
+# Names that people really use look like other things at times, and are said to.
+pytestmark = pytest.mark.filterwarnings("ignore::djgnn.errors.DoubtfulLabelWarning")
 NAME = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
 ODD = st.sampled_from(
     ["007", "7", " 7", "a b", 'say "hi"', "x,y", "a;b", "tab\t", "nan", "ü", "\n", "'"]

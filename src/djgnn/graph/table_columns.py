@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from djgnn.errors import InputError, MissingLabelWarning, UnseenCategoryWarning
+from djgnn.errors import DoubtfulLabelWarning, InputError, UnseenCategoryWarning
 from djgnn.graph.convert import compact
 from djgnn.graph.labels import class_order, plain_number
 from djgnn.graph.table_files import row_error
@@ -37,17 +37,13 @@ def read_labels(
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Classes from a column: the distinct values in order, by number if all are numbers.
 
-    Spaces around a value are not part of it, and 1.0 is 1 where both occur.
-
     Raises:
         InputError: If treating ``-1`` as unknown leaves fewer than two classes.
     """
     import polars as pl
 
-    text = column.cast(pl.String).str.strip_chars()
-    words = set(text.unique().drop_nulls().to_list())
-    plain = {word: plain_number(word) for word in words if plain_number(word) in words}
-    text, words = text.replace(plain), words - {a for a, b in plain.items() if a != b}
+    text = column.cast(pl.String)
+    words = text.unique().drop_nulls().to_list()
     met = set(map(plain_number, words))
     none = {plain_number(word) for word in unknown}
     missing = text.is_null() | text.is_in([word for word in words if plain_number(word) in none])
@@ -67,13 +63,23 @@ def read_labels(
 
 
 def _doubt_labels(where: str, name: str, classes: Sequence[str], unmet: Sequence[str]) -> None:
-    """Say which classes look like no class, and which words for unknown never occur."""
+    """Say which classes look like none or the same, and which words for unknown never occur."""
+    alike: dict[str, str] = {}
+    for word in classes:
+        other = alike.setdefault(plain_number(word.strip()), word)
+        if other != word:
+            warnings.warn(
+                f"{where}: column {name!r}: {other!r} and {word!r} are taken for two classes; "
+                "write them alike if they are one",
+                DoubtfulLabelWarning,
+                stacklevel=4,
+            )
     for word in classes:
         if word.casefold() in MISSING:
             warnings.warn(
                 f"{where}: column {name!r}: {word!r} is taken for a class and looks like a missing "
                 f"label; pass `unknown=('', {word!r})` (--unknown {word}) if it is one",
-                MissingLabelWarning,
+                DoubtfulLabelWarning,
                 stacklevel=4,
             )
     for word in unmet:
@@ -81,7 +87,7 @@ def _doubt_labels(where: str, name: str, classes: Sequence[str], unmet: Sequence
             warnings.warn(
                 f"{where}: column {name!r}: no cell is {word!r}, which was to mean unknown; check "
                 "`unknown=` (--unknown)",
-                MissingLabelWarning,
+                DoubtfulLabelWarning,
                 stacklevel=4,
             )
 
