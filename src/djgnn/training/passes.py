@@ -91,8 +91,12 @@ class _Captures:
         """One step of the optimiser, as `run` does it."""
         if self._steps is None or self._steps.optimizer is not optimizer:
             self._steps = Captured(generator, optimizer)
+        self.before_step()
         loss, pump_loss = self._steps(run)
         return loss, pump_loss
+
+    def before_step(self) -> None:
+        """What a step needs that is no part of it."""
 
 
 class _SharedPasses:
@@ -134,16 +138,11 @@ class _CapturedPasses(_Captures, _SharedPasses):
         self._ranks = self.rows.index.new_empty(m, module.num_ranks)
         self._ranked: tuple[int, ...] | None = None
 
-    def repeat(
-        self,
-        run: Callable[[], tuple[Tensor, Tensor]],
-        optimizer: torch.optim.Optimizer,
-        generator: torch.Generator | None,
-    ) -> tuple[Tensor, Tensor]:
-        if self._ranked != self._weights():  # no evaluation since the last step, or set weights
+    def before_step(self) -> None:
+        """Rank lists, where no evaluation has left any since the last step, or weights were set."""
+        if self._ranked != self._weights():
             self._keep(*self._ranking(self._rank))
         self._ranked = None
-        return super().repeat(run, optimizer, generator)
 
     def train(self, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         self.module.train()

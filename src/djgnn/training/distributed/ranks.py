@@ -28,6 +28,7 @@ class OwnRanks:
         self.module, self.operators = module, operators
         self._held: tuple[Tensor, Tensor] | None = None
         self._changes = 0
+        self._whole: Tensor | None = None  # the lists of all classes, where they may grow old
 
     def __call__(self, u: Tensor) -> Tensor:
         """Rank lists of the own twin classes at these positions of all nodes.
@@ -46,11 +47,9 @@ class OwnRanks:
 
     def _keep(self, u: Tensor, ranks: Tensor) -> tuple[Tensor, Tensor]:
         """Lists that may grow old are kept whole by the model, for a checkpoint."""
-        mine, held = self.operators, u.detach().clone()
-        if self.module.config.refresh_every > 1:
-            whole = gather(mine.group, ranks[mine.place], mine.shard.sizes, "ranks")
-            lists = whole[mine.twins.representative]
-            self.module.ranks.hold(mine, held, lists, self._changes)
+        held = u.detach().clone()
+        if self._whole is not None:
+            self.module.ranks.hold(self.operators, held, self._whole, self._changes)
         return held, ranks
 
     def _take_up(self, u: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -58,7 +57,7 @@ class OwnRanks:
         found = self.module.ranks.take_up(self.operators, u)
         if found is None:
             return None
-        self._changes = self.module.ranks.changes
+        self._changes, self._whole = self.module.ranks.changes, found[2].ranks
         self._held = (found[1], found[2].ranks[self.operators.classes])
         return self._held
 
@@ -72,4 +71,8 @@ class OwnRanks:
 
     def _search(self, u: Tensor) -> Tensor:
         mine, count = self.operators, self.module.num_ranks
-        return class_ranks(u, mine.twins, count, mine.classes, self.module.config.engine)
+        ranks = class_ranks(u, mine.twins, count, mine.classes, self.module.config.engine)
+        if self.module.config.refresh_every > 1:
+            by_node = gather(mine.group, ranks[mine.place], mine.shard.sizes, "ranks")
+            self._whole = by_node[mine.twins.representative]
+        return ranks
