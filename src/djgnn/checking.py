@@ -132,6 +132,10 @@ def check_file(
             for number, item in enumerate(value):
                 check_file(item, get_args(hint)[0], place, remedy, within=f"{here}[{number}].")
             continue
+        parts = [part for part in get_args(hint) if is_typeddict(part)]
+        if parts and isinstance(value, dict):  # an object or null
+            check_file(value, parts[0], place, remedy, within=f"{here}.")
+            continue
         try:
             msgspec.convert(value, hint)
             _check_text(value)

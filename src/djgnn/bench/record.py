@@ -6,34 +6,94 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict
+
+from msgspec import Meta
 
 from djgnn.bench.cell import sayable
 from djgnn.bench.spec import CellSpec, metric_of
+from djgnn.checking import Natural, NonNegative, Score, Seed, Text, check_file
 from djgnn.errors import InputError
 from djgnn.graph.files import read_limited
-from djgnn.training.schema import (
-    ANY_TEXT,
-    COST,
-    COUNT,
-    NUMBER,
-    OBJECT,
-    SCORE,
-    TEXT,
-    VERSIONS,
-    Rule,
-    check_fields,
-)
 from djgnn.training.selection import SplitResult
 
 FORMAT = "djgnn-split-1"
 BEGIN = f'{{"format": "{FORMAT}"'  # of every line that is written
-SCORES = frozenset(("validation", "test", "oracle_test"))
 MOST_BYTES = 2**30
 STATES = ("done", "failed", "out of memory", "out of time")
+Sizes = Annotated[
+    list[Natural], Meta(min_length=3, max_length=3, description="three whole numbers")
+]
+
+
+class Figures(TypedDict):
+    """Scores in percent and costs of one split, as JSON has them."""
+
+    validation: NotRequired[Score | None]
+    test: NotRequired[Score | None]
+    oracle_test: NotRequired[Score | None]
+    seconds: NotRequired[NonNegative | None]
+    epoch: NotRequired[Natural]
+
+
+class RecordFile(TypedDict):
+    """The line of a :class:`SplitRecord`."""
+
+    key: Text
+    label: Text
+    dataset: Text
+    seed: Natural
+    split: Natural
+    status: Text
+    reason: Text
+    result: Figures | None
+    parameters: Natural
+    sizes: Sizes
+    peak_memory_mib: NonNegative | None
+    seconds: NonNegative | None
+    device: Text
+    metric: Text
+    config: dict[str, Any]
+    data_sha256: Text
+    code: Text
+    versions: dict[str, Text]
+    finished: NotRequired[Text]
+
+
+class SplitLine(TypedDict):
+    """The least that a page needs of a line of a split, whatever version wrote it."""
+
+    label: Text
+    dataset: Text
+    seed: NotRequired[Seed | None]
+    metric: NotRequired[Text]
+    status: Text
+    result: Figures | None
+    seconds: NotRequired[NonNegative | None]
+    peak_memory_mib: NotRequired[NonNegative | None]
+
+
+class Failure(TypedDict):
+    """A split without figures."""
+
+    status: Text
+
+
+class CellFile(TypedDict):
+    """The least that a page needs of what ``djgnn bench run --json`` prints."""
+
+    model: Text
+    dataset: Text
+    preset: NotRequired[Text]
+    seed: NotRequired[Seed | None]
+    metric: NotRequired[Text]
+    splits: NotRequired[list[Figures]]
+    seconds: NotRequired[NonNegative | None]
+    peak_memory_mib: NotRequired[NonNegative | None]
+    failures: NotRequired[list[Failure]]
 
 
 @dataclass(frozen=True)
@@ -145,7 +205,9 @@ class SplitRecord:
         wrong = names ^ (set(values) | {"finished"})
         if wrong:
             raise ValueError(f"fields are missing or unknown: {', '.join(sorted(wrong))}")
-        check_fields("record", values, RULES, "take the file from where it was written")
+        check_file(values, RecordFile, "record", "take the file from where it was written")
+        if "test" in (values["result"] or {}) and "epoch" not in values["result"]:
+            raise ValueError("its result has no epoch")
         values["sizes"] = tuple(values["sizes"])
         record = cls(**values)
         if record.status not in STATES or record.done != (record.result is not None):
@@ -187,36 +249,6 @@ def read_records(path: str | Path) -> Iterator[SplitRecord]:
             raise InputError(
                 f"{path}: line {number} is no record of a split; delete it ({error})"
             ) from error
-
-
-def _is_figures(value: Any) -> bool:
-    """Scores in percent and costs; what was tested also knows its epoch."""
-    if not isinstance(value, dict):
-        return False
-    others = value.keys() - {*SCORES, "seconds", "epoch"}
-    return (
-        all(SCORE.fits(value[name]) for name in value.keys() & SCORES)
-        and COST.fits(value.get("seconds"))
-        and (COUNT.fits(value.get("epoch")) or "test" not in value)
-        and all(value[name] is None or NUMBER.fits(value[name]) for name in others)
-    )
-
-
-def _is_sizes(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 3 and all(map(COUNT.fits, value))
-
-
-RULES = {
-    **dict.fromkeys(("key", "label", "dataset", "status", "reason", "device", "metric"), TEXT),
-    **dict.fromkeys(("data_sha256", "code"), TEXT),
-    **dict.fromkeys(("seed", "split", "parameters"), COUNT),
-    **dict.fromkeys(("peak_memory_mib", "seconds"), replace(COST, optional=False)),
-    "result": Rule("an object of scores and costs, or null", lambda v: v is None or _is_figures(v)),
-    "sizes": Rule("three whole numbers", _is_sizes),
-    "config": OBJECT,
-    "versions": VERSIONS,
-    "finished": ANY_TEXT,
-}
 
 
 def _no_number(word: str) -> float:

@@ -10,17 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from djgnn.bench.record import CellFile, SplitLine
+from djgnn.checking import check_file
 from djgnn.errors import InputError
 from djgnn.graph.files import read_limited
 from djgnn.report.ranking import rank_models
 from djgnn.training.config import RunConfig
 from djgnn.training.folder import CONFIG, RESULT, read_card
-from djgnn.training.schema import check_cell, check_record
 
 FORMAT = "djgnn-comparison-1"
 MODEL = "djgnn"
 TABLE = "results.jsonl"
 MOST_BYTES = 2**30
+REMEDY = "give what `djgnn bench` wrote"
 
 
 def comparison_payload(sources: Sequence[str | Path]) -> dict[str, Any]:
@@ -74,9 +76,11 @@ def read_cells(source: str | Path) -> list[dict[str, Any]]:
     splits = [o for o in found if "status" in o and "result" in o]
     cells = [o for o in found if "splits" in o or "failures" in o]
     for record in splits:
-        check_record(path, record)
+        check_file(record, SplitLine, path, REMEDY)
+        if record["status"] == "done" and record["result"] is None:
+            raise InputError(f"{path}: damaged, result must be an object; {REMEDY} (got None)")
     for cell in cells:
-        check_cell(path, cell)
+        check_file(cell, CellFile, path, REMEDY)
     return [*(_bench_cell(o) for o in cells), *_gather(splits)]
 
 
@@ -84,9 +88,10 @@ def _objects(path: Path) -> Iterable[dict[str, Any]]:
     try:
         text = read_limited(path, MOST_BYTES).decode("utf-8")
         try:
-            value = json.loads(text)
+            value = json.loads(text, parse_constant=_no_number)
         except ValueError:
-            value = [json.loads(line) for line in text.split("\n") if line.strip()]
+            lines = (line for line in text.split("\n") if line.strip())
+            value = [json.loads(line, parse_constant=_no_number) for line in lines]
     except (InputError, RecursionError, ValueError) as error:
         raise InputError(
             f"{path}: neither a run folder nor JSON of `djgnn bench run --json`; give one of these "
@@ -97,6 +102,10 @@ def _objects(path: Path) -> Iterable[dict[str, Any]]:
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise InputError(f"{path}: must hold one cell, a list of cells, or one cell per line")
     return value
+
+
+def _no_number(word: str) -> None:
+    """What NaN and infinity in JSON become: nothing."""
 
 
 def _run_cell(path: Path, card: dict[str, Any]) -> dict[str, Any]:

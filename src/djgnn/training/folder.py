@@ -13,11 +13,13 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
 import numpy as np
+from msgspec import Meta
 from torch import nn
 
+from djgnn.checking import Natural, NonNegative, Number, Score, Seed, Text, check_file
 from djgnn.errors import InputError
 from djgnn.graph import Graph, write_npz
 from djgnn.graph.files import read_limited
@@ -28,7 +30,6 @@ from djgnn.training.predictions import prediction_csv
 from djgnn.training.progress import EpochRecord
 from djgnn.training.provenance import versions
 from djgnn.training.run import probabilities
-from djgnn.training.schema import check_card
 from djgnn.training.selection import SplitResult
 from djgnn.training.tensors import write_tensors
 
@@ -37,6 +38,43 @@ RESULT, PREDICTIONS = "result.json", "predictions.csv"
 CONFIG, WEIGHTS, GRAPH = "config.yaml", "weights.safetensors", "graph.npz"
 HERE, EXCHANGE = -100, 2  # of renameat2 of Linux: relative to the working folder; swap both
 CARD_BYTES, TABLE_BYTES = 2**26, 2**33
+
+
+class _Data(TypedDict):
+    name: Text
+    sha256: Text
+    num_nodes: Natural
+    num_edges: Natural
+    num_features: Natural
+    classes: list[Text]
+
+
+class _Result(TypedDict):
+    split: Natural
+    validation: Score | None
+    test: Score | None
+    oracle_test: Score | None
+    epoch: Natural
+    seconds: NonNegative
+
+
+class _Calibration(TypedDict):
+    temperature: Annotated[float, Meta(ge=1e-6, le=1e300, description="a positive number")]
+
+
+class Card(TypedDict):
+    """What ``result.json`` of a run must hold; fields that are not named are left alone."""
+
+    data: _Data
+    metric: Literal["accuracy", "roc_auc"]
+    protocol: Text
+    seed: Seed
+    interrupted: bool
+    result: _Result
+    calibration: _Calibration
+    structure_gate: dict[str, Score | None] | None
+    alpha: dict[str, Number]
+    versions: dict[str, Text]
 
 
 @contextmanager
@@ -214,7 +252,7 @@ def read_card(folder: str | Path) -> dict[str, Any]:
         raise InputError(f"{path}: damaged, not JSON ({what}); run `djgnn fit` again") from error
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         raise InputError(f"{path}: not the card of a run of this version (wants {FORMAT!r})")
-    check_card(path, card)
+    check_file(card, Card, path, "restore the file or run `djgnn fit` again")
     return card
 
 
