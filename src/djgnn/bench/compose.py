@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from djgnn.bench.code_version import code_version
+from djgnn.bench.critical_difference import draw_diagram
 from djgnn.bench.document import Document, Grid, Section
 from djgnn.bench.findings import (
     Cells,
@@ -181,7 +182,7 @@ def _statistics(page: Page, cells: Cells) -> list[Section]:
         if ranking.left_out:
             names = ", ".join(ranking.left_out)
             text.append(f"Not ranked, some set unfinished, failed or without a score: {names}.")
-        figure = _diagram(ranking.ranks, len(ranking.datasets))
+        figure = draw_diagram(ranking.ranks, len(ranking.datasets))
         grid = Grid(("model", "average rank"), rows)
         sections.append(Section("Statistics: ranks", tuple(text), grid, figure, FIGURE))
     tests = rows_of_tests(cells, page.reference, page.facts)
@@ -210,16 +211,6 @@ def _statistics(page: Page, cells: Cells) -> list[Section]:
             )
         )
     return sections
-
-
-def _diagram(ranks: dict[str, float], sets: int) -> bytes | None:
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        return None
-    from djgnn.bench.critical_difference import draw_diagram
-
-    return draw_diagram(ranks, sets)
 
 
 def _remarks(page: Page, cells: Cells) -> list[str]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from djgnn.bench.document import templates
 from djgnn.bench.statistics import critical_difference
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-ROW = 0.22
-"""Height of a model's line, in inches."""
+WIDTH, MARGIN, ROW = 860, 230, 24
+"""Pixels: of the diagram, of the names on each side, of a model's line."""
 
 
 def cliques(ranks: Sequence[float], width: float) -> list[tuple[int, int]]:
@@ -39,8 +35,11 @@ def cliques(ranks: Sequence[float], width: float) -> list[tuple[int, int]]:
     return found
 
 
-def draw_diagram(ranks: dict[str, float], sets: int, alpha: float = 0.05) -> bytes:
+def draw_diagram(ranks: dict[str, float], sets: int, alpha: float = 0.05) -> str:
     """Draw the diagram as SVG, best model on the left.
+
+    The better half of the names stands on the left from the top down, the rest on the right from
+    the bottom up.
 
     Args:
         ranks: Average rank of every model, at least two.
@@ -48,62 +47,45 @@ def draw_diagram(ranks: dict[str, float], sets: int, alpha: float = 0.05) -> byt
         alpha: Level of the Nemenyi test.
 
     Raises:
-        InputError: If matplotlib is not installed.
         ValueError: For fewer than two models.
     """
-    from djgnn.bench.sbm_figures import need_matplotlib
-
     if len(ranks) < 2:
         raise ValueError(f"a diagram needs at least two models (got {len(ranks)})")
-    need_matplotlib()
-    import matplotlib
-    from matplotlib.figure import Figure
-
     order = sorted(ranks, key=lambda name: (ranks[name], name))
     values = [ranks[name] for name in order]
-    width = critical_difference(len(order), sets, alpha)
-    bars = cliques(values, width)
-    half = (len(order) + 1) // 2
-    top, bottom = 0.55 + 0.12 * len(bars), ROW * (half + 1)
-    with matplotlib.rc_context({"svg.hashsalt": "djgnn", "svg.fonttype": "path"}):
-        figure = Figure(figsize=(7.5, top + bottom))
-        axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-        axes.set_axis_off()
-        axes.set_ylim(-bottom, top)
-        models = len(order)
-        margin = 0.45 * (models - 1)
-        axes.set_xlim(1 - margin, models + margin)
-        _scale(axes, models, width, alpha, top)
-        for number, (first, last) in enumerate(bars):
-            y = 0.1 + 0.12 * number
-            axes.plot([values[first], values[last]], [y, y], color="black", linewidth=3)
-        _labels(axes, order, values, half, margin)
-        stream = io.BytesIO()
-        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
-    return stream.getvalue()
+    width, count = critical_difference(len(order), sets, alpha), len(order)
+    bars, half = cliques(values, width), (count + 1) // 2
+    top = 64 + 14 * len(bars)
 
+    def place(rank: float) -> float:
+        return round(MARGIN + (rank - 1) / (count - 1) * (WIDTH - 2 * MARGIN), 2)
 
-def _scale(axes: Axes, models: int, width: float, alpha: float, top: float) -> None:
-    """The line of ranks, its ticks, and the critical difference drawn to scale above it."""
-    axes.plot([1, models], [0, 0], color="black", linewidth=1)
-    for rank in range(1, models + 1):
-        axes.plot([rank, rank], [0, 0.05], color="black", linewidth=1)
-        axes.text(rank, -0.04, str(rank), ha="center", va="top", fontsize=7, color="#555555")
-    y = top - 0.25
-    axes.plot([1, min(1 + width, models)], [y, y], color="#D55E00", linewidth=2)
-    text = f"critical difference {width:.2f} (Nemenyi, {alpha:g})"
-    axes.text(1, y + 0.05, text, ha="left", va="bottom", fontsize=8, color="#D55E00")
-
-
-def _labels(axes: Axes, order: list[str], values: list[float], half: int, margin: float) -> None:
-    """Names with their ranks: the better half down the left side, the rest up the right."""
-    left, right = 1 - 0.08 * margin, len(order) + 0.08 * margin
-    for i, (name, value) in enumerate(zip(order, values, strict=True)):
-        on_left = i < half
-        row = i if on_left else len(order) - 1 - i
-        y = -ROW * (row + 1)
-        edge = left if on_left else right
-        axes.plot([value, value, edge], [0, y, y], color="#777777", linewidth=0.8)
-        text = f"{name}  {value:.2f}" if on_left else f"{value:.2f}  {name}"
-        side = "right" if on_left else "left"
-        axes.text(edge, y, f" {text} ", ha=side, va="center", fontsize=8)
+    models = [
+        {
+            "name": name,
+            "rank": f"{ranks[name]:.2f}",
+            "x": place(ranks[name]),
+            "y": top + 40 + ROW * (i if i < half else count - 1 - i),
+            "on_left": i < half,
+            "edge": MARGIN - 14 if i < half else WIDTH - MARGIN + 14,
+        }
+        for i, name in enumerate(order)
+    ]
+    return (
+        templates()
+        .get_template("critical-difference.svg")
+        .render(
+            width=WIDTH,
+            height=top + 34 + ROW * half,
+            left=MARGIN,
+            right=WIDTH - MARGIN,
+            top=top,
+            ticks=[place(rank) for rank in range(1, count + 1)],
+            ruler=min(place(1 + width), WIDTH - 10),
+            bars=[(place(values[first]), place(values[last])) for first, last in bars],
+            models=models,
+            difference=f"{width:.2f}",
+            sets=sets,
+            alpha=alpha,
+        )
+    )
