@@ -8,6 +8,7 @@ must be in words, and what came instead.
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 from collections.abc import Mapping
 from functools import cache
@@ -178,6 +179,24 @@ def shorten(value: Any) -> str:
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
     text = ascii(value) if not isinstance(value, int) or abs(value) < 10**40 else "a huge number"
     return text if len(text) <= 60 else text[:59] + "…"
+
+
+def json_values(value: Any) -> Any:
+    """The same values as JSON can hold them: NaN and infinities become ``None``.
+
+    NumPy's numbers and arrays become Python's numbers and lists, tuples become lists.
+
+    Example:
+        >>> json_values({"test": float("nan"), "splits": (1, float("inf")), "u": np.ones(2)})
+        {'test': None, 'splits': [1, None], 'u': [1.0, 1.0]}
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {key: json_values(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_values(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @cache

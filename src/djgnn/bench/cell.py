@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ import torch
 from torch import nn
 
 from djgnn.baselines import BaselineConfig, build_baseline
+from djgnn.checking import json_values
 from djgnn.graph import Graph
 from djgnn.training.config import RunConfig, TrainConfig
 from djgnn.training.inputs import build_djgnn
@@ -81,7 +81,7 @@ class CellResult:
             "versions": self.versions,
             "config": self.config,
         }
-        plain: dict[str, Any] = sayable(values)
+        plain: dict[str, Any] = json_values(values)
         return plain
 
 
@@ -98,20 +98,6 @@ class Built:
     def parameters(self) -> int:
         """Number of trainable weights."""
         return sum(p.numel() for p in self.module.parameters() if p.requires_grad)
-
-
-def sayable(value: Any) -> Any:
-    """Plain values with ``None`` in place of numbers that JSON cannot say.
-
-    Example:
-        >>> sayable({"test": float("nan"), "splits": [1, float("inf")]})
-        {'test': None, 'splits': [1, None]}
-    """
-    if isinstance(value, Mapping):
-        return {key: sayable(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [sayable(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def model_of(recipe: Recipe) -> str:

@@ -13,9 +13,8 @@ from typing import Annotated, Any, NotRequired, TypedDict
 
 from msgspec import Meta
 
-from djgnn.bench.cell import sayable
 from djgnn.bench.spec import CellSpec, metric_of
-from djgnn.checking import Natural, NonNegative, Score, Seed, Text, check_file
+from djgnn.checking import Natural, NonNegative, Score, Seed, Text, check_file, json_values
 from djgnn.errors import InputError
 from djgnn.graph.files import read_limited
 from djgnn.training.selection import SplitResult
@@ -223,7 +222,7 @@ def now() -> str:
 
 def plain_result(result: SplitResult | None, **values: float) -> dict[str, float | None]:
     """Figures for a record; what is not a number becomes ``None``, which JSON can say."""
-    plain: dict[str, float | None] = sayable(result.to_dict() if result is not None else values)
+    plain: dict[str, float | None] = json_values(result.to_dict() if result is not None else values)
     return plain
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from djgnn.bench.sbm_claims import CellValues
+from djgnn.checking import json_values
 from djgnn.errors import InputError
 from djgnn.graph import Graph, random_splits
 from djgnn.graph.files import atomic_write
@@ -143,7 +144,6 @@ def run_study(
     Raises:
         InputError: If the folder holds another study, other files, or a line that cannot be read.
     """
-    from djgnn.bench.cell import sayable
 
     folder = _open_folder(Path(out).expanduser(), study)
     done = read_cells(folder)
@@ -160,7 +160,7 @@ def run_study(
                 np.savez_compressed(file, **arrays)
         done[cell] = values
         with atomic_write(folder / CELLS) as file:
-            kept = (sayable(done[c]) for c in cells if c in done)
+            kept = (json_values(done[c]) for c in cells if c in done)
             lines = (json.dumps(values, allow_nan=False) + "\n" for values in kept)
             file.write("".join(lines).encode("utf-8"))
     return [done[cell] for cell in cells]

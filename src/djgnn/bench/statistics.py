@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
+from djgnn.checking import json_values
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
@@ -45,8 +47,8 @@ class Paired:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; infinite ones as ``None``."""
-        values = asdict(self)
-        return {k: v if math.isfinite(v) else None for k, v in values.items()}
+        values: dict[str, Any] = json_values(asdict(self))
+        return values
 
 
 def compare(a: ArrayLike, b: ArrayLike, test_to_train: float, resolution: float = 0.0) -> Paired:

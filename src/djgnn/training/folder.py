@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import Meta
 from torch import nn
 
-from djgnn.checking import Natural, NonNegative, Number, Score, Seed, Text, check_file
+from djgnn.checking import Natural, NonNegative, Number, Score, Seed, Text, check_file, json_values
 from djgnn.errors import InputError
 from djgnn.graph import Graph, write_npz
 from djgnn.graph.files import read_limited
@@ -184,7 +184,6 @@ def run_card(graph: Graph, fitted: Fitted, result: SplitResult, seed: int) -> di
     y = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
     by_part = {"validation": parts.val, "test": parts.test}
     logits = fitted.logits.cpu().numpy()
-    figures = {k: _number(v) for k, v in result.to_dict().items()}
     return {
         "format": FORMAT,
         "data": {
@@ -199,17 +198,12 @@ def run_card(graph: Graph, fitted: Fitted, result: SplitResult, seed: int) -> di
         "protocol": "validation",
         "seed": seed,
         "interrupted": fitted.interrupted,
-        "result": figures,
+        "result": json_values(result.to_dict()),
         "calibration": calibration.calibration_card(logits, y, by_part, fitted.temperature),
         "structure_gate": fitted.gate,
         "alpha": branch_weights(fitted),
         "versions": versions(),
     }
-
-
-def _number(value: float) -> float | None:
-    """JSON has no NaN; a score without nodes is nothing."""
-    return None if value != value else value
 
 
 def write_model(
