@@ -26,9 +26,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from dense import dense_forward
 from djgnn.graph.operator import SparseOperator, csr_tensor
 from djgnn.jumps import single_classes
-from djgnn.model import DJGNN, GraphOperators, dense_forward
+from djgnn.model import DJGNN, GraphOperators
 from djgnn.training.allocator import large_blocks_kept
 from djgnn.training.graphed import Captured, can_be_captured
 from djgnn.training.provenance import PeakMemory

@@ -17,8 +17,8 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 
+from dense import dense_forward
 from djgnn.graph import Graph
-from djgnn.model import dense_forward
 from djgnn.training.config import resolve
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets, step

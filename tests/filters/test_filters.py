@@ -7,15 +7,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.oracles import dense_aggregate, dense_filters
 
-from djgnn.filters import (
-    SUPPORTS,
-    aggregate,
-    branch_ranks,
-    dense_aggregate,
-    dense_filters,
-    filter_table,
-)
+from djgnn.filters import SUPPORTS, aggregate, branch_ranks, filter_table
 from djgnn.filters.aggregate import weighted_sum
 from djgnn.filters.table import safe_norm
 from djgnn.jumps import TwinClasses, rank_lists, single_classes

@@ -8,10 +8,11 @@ import scipy.sparse as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.oracles import dense_rank_lists
 
 from djgnn.graph import Graph
 from djgnn.graph.operator import SparseOperator
-from djgnn.jumps import ENGINES, choose_engine, dense_rank_lists, rank_lists, ranks, twin_classes
+from djgnn.jumps import ENGINES, choose_engine, engines, rank_lists, ranks, twin_classes
 from djgnn.jumps.twins import TwinClasses
 from djgnn.pump import pump
 
@@ -39,8 +40,12 @@ def test_lattice_points_with_masses_of_ties(
     rng = np.random.default_rng(seed)
     u = rng.integers(0, top + 1, size=(n, p)).astype(np.float64)
     k = int(rng.integers(1, n + 1))
-    found = rank_lists(torch.from_numpy(u), coincident_classes(u), k, engine).index
-    assert found.tolist() == literal(u, k)
+    points, twins = torch.from_numpy(u), coincident_classes(u)
+    found = rank_lists(points, twins, k, engine)
+    assert found.index.tolist() == literal(u, k)
+    some = torch.from_numpy(rng.permutation(twins.num_classes)[: rng.integers(0, n + 1)])
+    part = rank_lists(points, twins, k, engine, classes=some).ranks
+    assert torch.equal(part, found.ranks[some])
 
 
 @pytest.mark.parametrize("engine", list(ENGINES))
@@ -59,6 +64,9 @@ def test_saturated_positions_are_merged_and_settled(engine: str, monkeypatch) ->
     alone = TwinClasses.from_labels(np.arange(60))
     found = rank_lists(torch.from_numpy(u), alone, 7, engine).index
     assert found.tolist() == literal(u, 7)
+    some = torch.tensor([41, 3, 3, 17])  # several at one position
+    part = rank_lists(torch.from_numpy(u), alone, 7, engine, classes=some).ranks
+    assert torch.equal(part, found[some])
 
 
 def test_noise_in_u_does_not_part_twins() -> None:
@@ -88,10 +96,11 @@ def test_permuting_the_nodes_permutes_the_lists() -> None:
     assert torch.equal(order[moved], plain[order])
 
 
-def test_blockwise_holds_few_distances_at_a_time() -> None:
+def test_blocks_of_any_size_give_the_same_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     u = torch.rand(50, 3)
-    small = ENGINES["blockwise"](u, 4, block_elements=60)  # type: ignore[call-arg]
-    assert torch.equal(small, ENGINES["blockwise"](u, 4))
+    whole = ENGINES["blockwise"](u, 4, None)
+    monkeypatch.setitem(engines.BLOCK_ELEMENTS, "cpu", 60)
+    assert torch.equal(ENGINES["blockwise"](u, 4, None), whole)
 
 
 def test_auto_takes_the_tree_for_few_dimensions_and_unknown_names_are_refused() -> None:
@@ -109,11 +118,20 @@ def test_engines_agree_on_real_data(dataset: str, data_dir) -> None:
     generator = torch.Generator().manual_seed(0)
     weight = torch.randn(5, graph.num_nodes, generator=generator) / graph.num_nodes**0.5
     u = pump(SparseOperator.from_scipy(graph.adjacency), 3 * weight, torch.zeros(5))
-    expected = rank_lists(u, twins, 8, "dense").ranks
+    expected = dense_rank_lists(u, 8, twins)
+    some = torch.arange(0, twins.num_classes, 7)
     for engine in ("kdtree", "blockwise"):
-        assert torch.equal(rank_lists(u, twins, 8, engine).ranks, expected), engine
+        found = rank_lists(u, twins, 8, engine)
+        assert torch.equal(found.index, expected), engine
+        part = rank_lists(u, twins, 8, engine, classes=some).ranks
+        assert torch.equal(part, found.ranks[some]), engine
 
 
 def test_an_empty_graph_ranks_by_index_alone() -> None:
     twins = twin_classes(sp.csr_array((6, 6)))
     assert rank_lists(torch.zeros(6, 2), twins, 3).index.tolist() == [[0, 1, 2]] * 6
+
+
+def test_positions_that_are_not_finite_are_refused() -> None:
+    with pytest.raises(FloatingPointError, match="no longer finite"):
+        rank_lists(torch.full((4, 2), torch.nan), TwinClasses.from_labels(np.arange(4)), 2)

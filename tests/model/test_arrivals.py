@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from tests.oracles import dense_aggregate
 
 from djgnn.errors import InputError, UnseenCategoryWarning
-from djgnn.filters import dense_aggregate
 from djgnn.graph import Graph, arrivals, heterophilic_sbm
 from djgnn.model import graph_operators
 from djgnn.model.arrivals import Memory

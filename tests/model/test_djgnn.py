@@ -9,9 +9,10 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from tests.oracles import dense_forward
 
 from djgnn.graph.operator import SparseOperator
-from djgnn.model import DJGNN, ModelConfig, dense_forward, graph_operators, preset
+from djgnn.model import DJGNN, ModelConfig, graph_operators, preset
 from djgnn.model.operators import adjacency_matrix, gcn_normalize, treat
 
 N, F, C = 24, 6, 3

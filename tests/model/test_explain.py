@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.oracles import dense_normalize
 
-from djgnn.filters import dense_normalize
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.model import DJGNN, graph_operators
 from djgnn.model.explain import contributions, explain

@@ -9,11 +9,12 @@ import pytest
 import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
+from tests.oracles import dense_forward
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from djgnn.graph.operator import SparseOperator
-from djgnn.model import DJGNN, dense_forward, graph_operators
+from djgnn.model import DJGNN, graph_operators
 from djgnn.model.batches import BatchedDJGNN
 
 N = 2500

@@ -1,15 +1,13 @@
-"""Lazy and rare refresh of the ranks, and activation checkpointing."""
+"""Rare refresh of the ranks, and activation checkpointing."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 
 from djgnn.graph import heterophilic_sbm
-from djgnn.jumps import lazy
-from djgnn.model import DJGNN, ModelConfig, held_ranks
+from djgnn.model import DJGNN
 
 
 def trained(
@@ -36,23 +34,6 @@ def same(a: DJGNN, b: DJGNN) -> bool:
     return all(torch.equal(p, q) for p, q in zip(a.parameters(), b.parameters(), strict=True))
 
 
-def test_lazy_training_is_exact_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lazy.LazyRanks, "fewest", 1)
-    plain, lists = trained()
-    other, lazy_lists = trained(refresh="lazy")
-    assert all(torch.equal(a, b) for a, b in zip(lists, lazy_lists, strict=True))
-    assert same(plain, other)
-    assert other.ranks.saving.asked == 4 * lists[0].shape[0]
-
-
-def test_approximate_lists_say_so_even_if_asked_to_be_lazy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(held_ranks, "rank_lists", lambda *args: "measured")
-    lists = held_ranks.HeldRanks(ModelConfig(refresh="lazy", engine="approximate"), 3)
-    assert lists.search(torch.rand(50, 2), None) == "measured"
-
-
 def test_every_second_change_is_searched() -> None:
     _, lists = trained(refresh_every=2)
     _, exact = trained()
@@ -65,8 +46,3 @@ def test_checkpointing_changes_nothing_but_memory() -> None:
     plain, _ = trained()
     other, _ = trained(recompute=True)
     assert same(plain, other)
-
-
-def test_unknown_refresh_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"refresh must be one of exact, lazy \(got 'never'\)"):
-        DJGNN(3, 4, 2, 10, 2, refresh="never")

@@ -9,8 +9,8 @@ import torch
 
 from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.jumps import rank_lists
-from djgnn.jumps.again import FROM, RENEW_EVERY
 from djgnn.jumps.triton_search import triton_available
+from djgnn.jumps.warm_search import FROM, RENEW_EVERY
 from djgnn.model.held_ranks import HeldRanks
 from djgnn.training import graphed, passes
 from djgnn.training.config import resolve

@@ -239,23 +239,3 @@ class _WeightedSum(torch.autograd.Function):
             to_h = torch.empty_like(h)
             csr_product(transposed, grad, to_h.view(-1, ctx.hidden))
         return to_value, to_h, None, None, None
-
-
-def dense_normalize(filters: Tensor) -> Tensor:
-    """The plain version: diagonal set to 1, then divided by the roots of the row sums.
-
-    Shapes:
-        filters and result ``[..., n, n]``.
-    """
-    eye = torch.eye(filters.shape[-1], dtype=torch.bool, device=filters.device)
-    looped = torch.where(eye, torch.ones_like(filters), filters)
-    root = looped.sum(dim=-1).clamp(min=1).rsqrt()
-    return root.unsqueeze(-1) * looped * root.unsqueeze(-2)
-
-
-def dense_aggregate(filters: Tensor, h: Tensor) -> Tensor:
-    """The plain version of :func:`aggregate` on n x n filters: the oracle of the tests."""
-    blocks = h.chunk(filters.shape[0], dim=1)
-    return torch.cat(
-        [dense_normalize(f) @ block for f, block in zip(filters, blocks, strict=True)], dim=1
-    )

@@ -8,17 +8,11 @@ import torch
 from torch import Tensor
 
 from djgnn.jumps.coincident import merge_coincident
-from djgnn.jumps.engines import (
-    Engine,
-    approximate,
-    choose_engine,
-    kdtree,
-    on_tiles,
-    pairwise_distances,
-)
+from djgnn.jumps.engines import Engine, choose_engine, on_tiles, pairwise_distances
 from djgnn.jumps.tiles import SearchMemory
 from djgnn.jumps.twins import TwinClasses
 
+# Distances held at a time while ties are settled.
 ROW_ELEMENTS = 1 << 22
 # Two distances this close, relatively, may come out of two engines in either order.
 ROUNDING = 1e-14
@@ -28,8 +22,7 @@ ROUNDING = 1e-14
 class JumpHierarchy:
     """The first ranks of every node, one row per twin class (twins share their list).
 
-    Rank r of node i is ``ranks[class_of[i], r - 1]``, a node. Lists of an approximate engine come
-    with their `recall`, measured on some rows; it is ``None`` for exact ones.
+    Rank r of node i is ``ranks[class_of[i], r - 1]``, a node.
 
     Shapes:
         ranks ``[m, R]``, with twins.class_of ``[n]``.
@@ -37,7 +30,6 @@ class JumpHierarchy:
 
     ranks: Tensor
     twins: TwinClasses
-    recall: float | None = None
 
     @property
     def num_ranks(self) -> int:
@@ -58,24 +50,27 @@ def rank_lists(
     u: Tensor,
     twins: TwinClasses,
     num_ranks: int,
-    engine: str | Engine = "auto",
+    engine: str = "auto",
     memory: SearchMemory | None = None,
+    classes: Tensor | None = None,
 ) -> JumpHierarchy:
     r"""Sort, for every node i, all nodes (i too) by :math:`(\|U_i - U_j\|, j)`; keep the first.
 
-    The search runs on one point per twin class, so no rounding can part twins, and classes at the
-    same position are merged. An engine proposes one class more than needed; distances are
+    The search runs on one point per twin class, so rounding cannot separate twins, and classes at
+    the same position are merged. An engine proposes one class more than needed; distances are
     recomputed in float64 and rows in which a tie could change the list are settled by brute force.
 
     Args:
-        u: Positions U.
+        u: Positions U of all nodes.
         twins: Classes of nodes with equal rows of A (hence of U).
         num_ranks: How many ranks R to keep.
-        engine: Name of an engine, ``"auto"``, or a function of its signature.
-        memory: What earlier searches of slowly moving positions left, to save time on a GPU.
+        engine: Name of an engine, or ``"auto"``.
+        memory: Warm start on a GPU: what earlier searches of slowly moving positions left.
+        classes: The twin classes whose lists are wanted; all by default. `ranks` of the result
+            then has one row for each of them, in this order.
 
     Shapes:
-        u ``[n, p]``.
+        u ``[n, p]``, classes ``[c]``.
 
     Raises:
         ValueError: If there are fewer nodes than ranks asked for.
@@ -86,51 +81,72 @@ def rank_lists(
         >>> u = torch.tensor([[0.0], [1.0], [0.1]])
         >>> rank_lists(u, single_classes(3), 2).index.tolist()
         [[0, 2], [1, 2], [2, 0]]
+        >>> rank_lists(u, single_classes(3), 2, classes=torch.tensor([2])).ranks.tolist()
+        [[2, 0]]
     """
-    check_num_ranks(num_ranks, twins)
+    if not 0 <= num_ranks <= twins.num_nodes:
+        raise ValueError(
+            f"num_ranks must be between 0 and the number of nodes, {twins.num_nodes} "
+            f"(got {num_ranks})"
+        )
     points = u.detach()[twins.representative]
     if not capturing(u):
         check_finite(points)
-    if num_ranks == 0:
-        empty = torch.empty(points.shape[0], 0, dtype=torch.int64, device=u.device)
-        return JumpHierarchy(empty, twins)
-    if isinstance(engine, str) and on_tiles(engine, points, num_ranks):
+    if num_ranks and on_tiles(engine, points, num_ranks):
         from djgnn.jumps.gpu_ranks import gpu_rank_lists
 
-        return JumpHierarchy(gpu_rank_lists(points, twins, num_ranks, memory), twins)
-    points = points.double()
-    search = choose_engine(engine, points) if isinstance(engine, str) else engine
-    if search is approximate:
-        return _approximate_lists(points, twins, num_ranks)
-    inner, merged, group = merge_coincident(points, twins)
-    candidates = search(inner, min(num_ranks + 1, merged.num_classes))
-    ranks = ranks_of_rows(inner, merged, num_ranks, candidates)
-    return JumpHierarchy(ranks if group is None else ranks[group], twins)
+        ranks = gpu_rank_lists(points, twins, num_ranks, memory)
+        return JumpHierarchy(ranks if classes is None else ranks[classes], twins)
+    search = choose_engine(engine, points)
+    inner, merged, group = merge_coincident(points.double(), twins)
+    queries, back = None, group
+    if classes is not None:
+        if group is not None:
+            classes, back = torch.unique(group[classes], return_inverse=True)
+        queries = inner[classes]
+    ranks = nearest_nodes(inner, merged, num_ranks, search, queries)
+    return JumpHierarchy(ranks if back is None else ranks[back], twins)
 
 
-def check_num_ranks(num_ranks: int, twins: TwinClasses) -> None:
-    """Refuse more ranks than there are nodes."""
-    n = twins.num_nodes
-    if not 0 <= num_ranks <= n:
-        raise ValueError(
-            f"num_ranks must be between 0 and the number of nodes, {n} (got {num_ranks})"
-        )
+@torch.no_grad()
+def arrival_ranks(new: Tensor, u: Tensor, twins: TwinClasses, num_ranks: int) -> Tensor:
+    r"""Sort, for every new node, the known nodes and itself by :math:`(\|u - U_j\|, j)`.
 
+    A new node i has the number n + i, so it comes after the known nodes at its own position.
+    Other new nodes are not in its list: its prediction does not depend on which nodes arrive with
+    it.
 
-def _approximate_lists(points: Tensor, twins: TwinClasses, num_ranks: int) -> JumpHierarchy:
-    """Lists in the order of their distances; ties with what was not found stay unsettled."""
-    from djgnn.jumps.faiss_search import recall
+    Args:
+        new: Positions of the new nodes.
+        u: Positions of the known nodes.
+        twins: Twin classes of the known nodes.
+        num_ranks: How many ranks R to keep, at most n + 1.
 
-    candidates = approximate(points, min(num_ranks + 1, twins.num_classes))
-    distances = candidate_distances(points, candidates)
-    candidates = candidates.gather(1, distances.sort(dim=1, stable=True).indices)
-    ends = twins.count[candidates].cumsum(dim=1)
-    ranks = flatten(candidates, ends, twins, num_ranks)
-    return JumpHierarchy(ranks, twins, recall(points, candidates[:, :num_ranks]))
+    Shapes:
+        new ``[m, p]``, u ``[n, p]``, result ``[m, R]``.
+
+    Example:
+        >>> from djgnn.jumps import single_classes
+        >>> u = torch.tensor([[0.0], [1.0]])
+        >>> arrival_ranks(torch.tensor([[1.0], [0.2]]), u, single_classes(2), 2).tolist()
+        [[1, 2], [3, 0]]
+    """
+    m, n = new.shape[0], twins.num_nodes
+    if num_ranks == 0 or m == 0:
+        return torch.empty(m, num_ranks, dtype=torch.int64, device=u.device)
+    points, queries = u.detach()[twins.representative].double(), new.detach().double()
+    search = choose_engine("auto", points)
+    known = nearest_nodes(points, twins, min(num_ranks, n), search, queries)
+    squares = (points[twins.class_of[known]] - queries[:, None]).square().sum(dim=2)
+    own_place = (squares == 0).sum(dim=1)[:, None]
+    place = torch.arange(num_ranks, device=u.device)
+    shifted = (place - (place > own_place).long()).clamp_max(known.shape[1] - 1)
+    itself = n + torch.arange(m, device=u.device)[:, None]
+    return torch.where(place == own_place, itself, known.gather(1, shifted))
 
 
 def check_finite(u: Tensor) -> None:
-    """Refuse positions that are no numbers.
+    """Refuse positions that are not finite.
 
     Raises:
         FloatingPointError: If there are any.
@@ -142,86 +158,58 @@ def check_finite(u: Tensor) -> None:
 
 
 def capturing(u: Tensor) -> bool:
-    """Whether a CUDA graph is being captured: then no value may be looked at."""
+    """Whether a CUDA graph is being captured: then nothing may synchronise with the host."""
     return u.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
-def ranks_of_rows(
+def nearest_nodes(
     points: Tensor,
     twins: TwinClasses,
     num_ranks: int,
-    candidates: Tensor,
-    rows: Tensor | None = None,
+    search: Engine,
+    queries: Tensor | None = None,
 ) -> Tensor:
-    """Rank lists from candidate classes that hold all but farther ones.
+    """The first nodes by (distance, node) of every query.
 
     Args:
         points: Position of every class in float64.
         twins: The classes.
         num_ranks: R.
-        candidates: At least one class more than the ranks, in any order.
-        rows: Classes whose lists are wanted; all by default.
+        search: The engine that proposes classes.
+        queries: Positions whose lists are wanted; those of all classes by default.
 
     Shapes:
-        points ``[m, p]``, candidates ``[rows, q]``, result ``[rows, R]``.
+        points ``[m, p]``, queries ``[r, p]``, result ``[r, R]``.
     """
-    distances = candidate_distances(points, candidates, rows)
-    ranks, places = list_candidates(distances, candidates, twins, num_ranks)
-    if places.numel():
-        wanted = places if rows is None else rows[places]
-        ranks[places] = settle_rows(points, twins, wanted, num_ranks)
-    return ranks
-
-
-def list_candidates(
-    distances: Tensor, candidates: Tensor, twins: TwinClasses, num_ranks: int
-) -> tuple[Tensor, Tensor]:
-    """The nodes of the candidate classes by distance, and the rows in which a tie could matter.
-
-    Shapes:
-        distances and candidates ``[r, q]``, result ``[r, R]`` and ``[t]``.
-    """
-    distances, order = distances.sort(dim=1, stable=True)
+    own = points if queries is None else queries
+    if num_ranks == 0:
+        return torch.empty(own.shape[0], 0, dtype=torch.int64, device=points.device)
+    # One class more than the ranks, so that a tie at the end is seen.
+    candidates = search(points, min(num_ranks + 1, twins.num_classes), queries)
+    # Coordinate by coordinate: a third of the time of one gather of whole points, and a p-th of
+    # its memory.
+    squares = points.new_zeros(candidates.shape)
+    for column, mine in zip(points.t().contiguous(), own.t().contiguous(), strict=True):
+        gap = column.take(candidates).sub_(mine[:, None])
+        squares.addcmul_(gap, gap)
+    distances, order = squares.sqrt_().sort(dim=1, stable=True)
     candidates = candidates.gather(1, order)
     ends = twins.count[candidates].cumsum(dim=1)
-    ranks = flatten(candidates, ends, twins, num_ranks)
+    ranks = _expand(candidates, ends, twins, num_ranks)
     scale = distances[:, -1:].clamp_min(torch.finfo(distances.dtype).tiny)
     close = distances[:, 1:] - distances[:, :-1] <= ROUNDING * scale
     # A tie matters if its first class still adds to the list.
     tied = (close & (ends[:, :-1] - twins.count[candidates[:, :-1]] < num_ranks)).any(dim=1)
-    return ranks, tied.nonzero().squeeze(1)
+    rows, n = tied.nonzero().squeeze(1), twins.num_nodes
+    step = max(1, min(ROW_ELEMENTS, n * n // 2) // n)
+    for begin in range(0, rows.numel(), step):
+        part = rows[begin : begin + step]
+        by_class = pairwise_distances(own[part], points)
+        ranks[part] = _first_nodes(by_class[:, twins.class_of], num_ranks)
+    return ranks
 
 
-def candidate_distances(points: Tensor, candidates: Tensor, rows: Tensor | None = None) -> Tensor:
-    """Distances of points to their candidates, coordinate by coordinate.
-
-    A third of the time of one gather of whole points, and a p-th of its memory.
-
-    Shapes:
-        points ``[m, p]``, rows ``[r]`` (all by default), candidates and result ``[r, q]``.
-    """
-    total = points.new_zeros(candidates.shape)
-    for column in points.t().contiguous():
-        mine = column if rows is None else column[rows]
-        gap = column.take(candidates).sub_(mine[:, None])
-        total.addcmul_(gap, gap)
-    return total.sqrt_()
-
-
-def ranks_of_some(
-    points: Tensor, twins: TwinClasses, num_ranks: int, rows: Tensor, search: Engine
-) -> Tensor:
-    """Rank lists of some classes by a search of their own.
-
-    Shapes:
-        points ``[m, p]``, rows ``[r]``, result ``[r, R]``.
-    """
-    q = min(num_ranks + 1, twins.num_classes)
-    candidates = kdtree(points, q, rows) if search is kdtree else search(points, q)[rows]
-    return ranks_of_rows(points, twins, num_ranks, candidates, rows)
-
-
-def flatten(candidates: Tensor, ends: Tensor, twins: TwinClasses, num_ranks: int) -> Tensor:
+def _expand(candidates: Tensor, ends: Tensor, twins: TwinClasses, num_ranks: int) -> Tensor:
     """Write out the members of the candidate classes, one after the other, up to `num_ranks`."""
     place = torch.arange(num_ranks, device=ends.device).expand(ends.shape[0], -1).contiguous()
     slot = torch.searchsorted(ends, place, right=True).clamp_max_(ends.shape[1] - 1)
@@ -230,18 +218,7 @@ def flatten(candidates: Tensor, ends: Tensor, twins: TwinClasses, num_ranks: int
     return twins.members[twins.start[chosen] + offset]
 
 
-def settle_rows(points: Tensor, twins: TwinClasses, rows: Tensor, num_ranks: int) -> Tensor:
-    """The rank lists of some classes by brute force: all nodes sorted by (distance, node)."""
-    ranks = torch.empty(rows.numel(), num_ranks, dtype=torch.int64, device=points.device)
-    n = twins.num_nodes
-    step = max(1, min(ROW_ELEMENTS, n * n // 2) // n)
-    for begin in range(0, rows.numel(), step):
-        by_class = pairwise_distances(points[rows[begin : begin + step]], points)
-        ranks[begin : begin + step] = first_nodes(by_class[:, twins.class_of], num_ranks)
-    return ranks
-
-
-def first_nodes(distances: Tensor, num_ranks: int) -> Tensor:
+def _first_nodes(distances: Tensor, num_ranks: int) -> Tensor:
     """The first nodes by (distance, node); only those within the last distance are sorted."""
     last = distances.topk(num_ranks, dim=1, largest=False).values[:, -1:]
     row, node = (distances <= last).nonzero(as_tuple=True)  # nodes in increasing order
@@ -250,15 +227,3 @@ def first_nodes(distances: Tensor, num_ranks: int) -> Tensor:
     count = torch.bincount(row, minlength=distances.shape[0])
     place = torch.arange(num_ranks, device=row.device)
     return node[order[(count.cumsum(0) - count)[:, None] + place]]
-
-
-@torch.no_grad()
-def dense_rank_lists(u: Tensor, num_ranks: int) -> Tensor:
-    """The oracle: sort all n x n distances by (distance, node), twins told apart by rounding only.
-
-    Shapes:
-        u ``[n, p]``, result ``[n, num_ranks]``.
-    """
-    exact = u.detach().double()
-    order = torch.argsort(pairwise_distances(exact, exact), dim=1, stable=True)
-    return order[:, :num_ranks]

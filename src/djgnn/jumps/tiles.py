@@ -11,7 +11,7 @@ from torch import Tensor
 from djgnn.jumps.kd_order import kd_order, tile_boxes
 
 if TYPE_CHECKING:
-    from djgnn.jumps.again import FormerLists
+    from djgnn.jumps.warm_search import FormerLists
 
 # Below this many points sorting them costs more than it saves.
 UNSORTED = 4096
@@ -58,20 +58,6 @@ class TiledPoints:
 
 
 @dataclass
-class Saving:
-    """What was searched of what was asked for (rows, or pairs of tiles), and seconds of it."""
-
-    asked: int = 0
-    searched: int = 0
-    seconds: float = 0.0
-
-    @property
-    def share(self) -> float:
-        """Share that needed no search."""
-        return 1 - self.searched / max(self.asked, 1)
-
-
-@dataclass
 class SearchMemory:
     """The order of an earlier search, and its lists, which bound the distances of the next one.
 
@@ -104,12 +90,6 @@ class SearchMemory:
             self._names, self.by_products, self._age = None, None, 0
         self._age += 1
         return held
-
-    @property
-    def saving(self) -> Saving:
-        """Pairs of tiles that searches of few points looked at, of all; waits for the GPU."""
-        seen = [held.visited.tolist() for held in self.former.values()]
-        return Saving(sum(pair[1] for pair in seen), sum(pair[0] for pair in seen))
 
     def renew(self, points: Tensor) -> None:
         """Sort few points in space anew, for searches in a CUDA graph, which cannot do so."""

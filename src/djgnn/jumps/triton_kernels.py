@@ -95,7 +95,7 @@ def _nearest_rows(
     P: tl.constexpr, Q: tl.constexpr, SLOTS: tl.constexpr,
     ROWS: tl.constexpr, TILE: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """The Q least (squared distance, label) of ROWS rows, and how many tiles that took.
+    """The Q least (squared distance, label) of ROWS rows.
 
     Tiles are visited only if their box is nearer to the box of the rows, and then to some row,
     than the Q-th distance found so far.
@@ -109,7 +109,6 @@ def _nearest_rows(
 
     first = tl.maximum(own - 1, 0)
     last = tl.minimum(own + 2, num_tiles)
-    visited = tl.where(split == 0, last - first, 0)
     for near_tile in range(first, tl.where(split == 0, last, first)):
         columns = near_tile * TILE + tl.arange(0, TILE)
         squares = _squares(points, stride, here, columns, kind, P)
@@ -130,7 +129,6 @@ def _nearest_rows(
             touch = _points_to_box(points, stride, here, low, high, tile_stride, following, kind, P)
             reached = (touch * slack <= tl.minimum(worst, bound)).to(tl.int32)
             if tl.max(reached, axis=0) > 0:
-                visited += 1
                 columns = following * TILE + tl.arange(0, TILE)
                 squares = _squares(points, stride, here, columns, kind, P)
                 passing = tl.min(squares, axis=0) <= tl.minimum(worst, bound)
@@ -141,7 +139,7 @@ def _nearest_rows(
             far = tl.max(tl.minimum(worst, bound), axis=0)
             wanted = wanted & (t > following) & (box <= far)
             following = tl.min(tl.where(wanted, t, 2147483647), axis=0)
-    return best, names, visited
+    return best, names
 
 
 @jit
@@ -161,7 +159,7 @@ def nearest_kernel(
     here = tl.load(rows + tl.minimum(r, num_rows - 1))
     bound = tl.load(bounds + tl.minimum(r, num_rows - 1))
     own = (tl.min(here, axis=0) // TILE).to(tl.int32)
-    best, names, _ = _nearest_rows(
+    best, names = _nearest_rows(
         points, label, low, high, here, row_low + pid, row_high + pid, bound, own,
         num_tiles, stride, tile_stride, row_tiles, slack, split, splits,
         P, Q, SLOTS, ROWS, TILE, CHUNK,
@@ -205,8 +203,8 @@ def place_kernel(
 
 
 @jit
-def again_kernel(
-    placed, label, low, high, bounds, out_names, out_best, tiles_visited,
+def warm_kernel(
+    placed, label, low, high, bounds, out_names, out_best,
     num_points, num_tiles, stride, tile_stride, slack, splits,
     P: tl.constexpr, Q: tl.constexpr, SLOTS: tl.constexpr, TILE: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
@@ -215,7 +213,7 @@ def again_kernel(
     split = tl.program_id(1)
     r = pid * TILE + tl.arange(0, TILE)
     here = tl.minimum(r, num_points - 1)
-    best, names, visited = _nearest_rows(
+    best, names = _nearest_rows(
         placed, label, low, high, here, low + pid, high + pid, tl.load(bounds + here), pid,
         num_tiles, stride, tile_stride, tile_stride, slack, split, splits,
         P, Q, SLOTS, TILE, TILE, CHUNK,
@@ -226,8 +224,6 @@ def again_kernel(
     keep = (r < num_points)[None, :] & (slot < Q)[:, None]
     tl.store(out_names + place, names.to(tl.int64), mask=keep)
     tl.store(out_best + place, best, mask=keep)
-    tl.atomic_add(tiles_visited, visited.to(tl.int64))
-    tl.atomic_add(tiles_visited + 1, tl.where(split == 0, num_tiles, 0).to(tl.int64))
 
 
 @jit

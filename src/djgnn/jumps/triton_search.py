@@ -57,7 +57,7 @@ def triton_available() -> bool:
 @torch.no_grad()
 def triton_search(
     points: Tensor, q: int, memory: SearchMemory | None = None, tiling: Tiling | None = None
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
     """The q least (distance, index) of every point, itself included, exactly.
 
     float32 points are searched in float32, a few more than asked for. The list is sorted anew in
@@ -72,7 +72,7 @@ def triton_search(
         tiling: How the work is cut; measured values by default.
 
     Shapes:
-        points ``[m, p]``, result ``[m, q]`` (int64).
+        points ``[m, p]``, results ``[m, q]``: indices (int64), squared distances (float64).
     """
     m = points.shape[0]
     memory = memory or SearchMemory()
@@ -80,7 +80,7 @@ def triton_search(
     tiled = TiledPoints.build(points, cut.tile, memory.order_for(points, cut.tile))
     if points.dtype != torch.float32:
         names, _ = nearest(tiled, _places(points), q, None, cut)
-        return _by_point(tiled, in_order(points, tiled.order, names)[0])
+        return _by_point(tiled.order, *in_order(points, tiled.order, names), q)
     wide = min(q + SPARE, m)
     if memory.by_products is None:
         memory.by_products = _products_win(tiled, points, wide)
@@ -92,15 +92,15 @@ def triton_search(
         outside = _left_out(best, points.shape[1])
     memory.keep(tiled, names)
     names, squares = in_order(points, tiled.order, names)
-    found = names[:, :q]
     if wide < m:
         reach = squares[:, q - 1] * (1 + 1e-12)
         unsure = (reach >= outside).nonzero().squeeze(1)
         if unsure.numel():
             exact = TiledPoints.build(points.double(), cut.tile, tiled.order)
-            names, _ = nearest(exact, unsure, q, reach[unsure], cut)
-            found[unsure] = in_order(points, tiled.order[unsure], names)[0][:, :q]
-    return _by_point(tiled, found)
+            found, _ = nearest(exact, unsure, q, reach[unsure], cut)
+            found, near = in_order(points, tiled.order[unsure], found)
+            names[unsure, :q], squares[unsure, :q] = found[:, :q], near[:, :q]
+    return _by_point(tiled.order, names, squares, q)
 
 
 def nearest(
@@ -295,8 +295,9 @@ def _places(points: Tensor) -> Tensor:
     return torch.arange(points.shape[0], device=points.device)
 
 
-def _by_point(tiled: TiledPoints, names: Tensor) -> Tensor:
-    """Lists by place as lists by point."""
-    found = torch.empty(names.shape, dtype=torch.int64, device=names.device)
-    found[tiled.order] = names.long()
-    return found
+def _by_point(order: Tensor, names: Tensor, squares: Tensor, q: int) -> tuple[Tensor, Tensor]:
+    """The first q of lists by place as lists by point."""
+    found = torch.empty(len(order), q, dtype=torch.int64, device=names.device)
+    near = torch.empty(len(order), q, dtype=torch.float64, device=names.device)
+    found[order], near[order] = names[:, :q].long(), squares[:, :q]
+    return found, near

@@ -1,7 +1,6 @@
 """Branches, their convex mixture, the DJGNN and its presets."""
 
 from djgnn.model.config import PRESETS, ModelConfig, preset
-from djgnn.model.dense import dense_forward
 from djgnn.model.djgnn import DJGNN
 from djgnn.model.operators import GraphOperators, graph_operators
 from djgnn.model.outputs import DJOutput
@@ -12,7 +11,6 @@ __all__ = [
     "DJOutput",
     "GraphOperators",
     "ModelConfig",
-    "dense_forward",
     "graph_operators",
     "preset",
 ]

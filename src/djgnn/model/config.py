@@ -18,8 +18,7 @@ _CHOICES = {
     "trace_form": ("max", "min"),
     "pump_adjacency": ("given", "symmetric"),
     "homophilic_adjacency": ("given", "symmetric"),
-    "engine": ("auto", "kdtree", "triton", "faiss", "blockwise", "dense", "approximate"),
-    "refresh": ("exact", "lazy"),
+    "engine": ("auto", "kdtree", "blockwise", "triton"),
 }
 _LEAST = {
     "hidden_channels": 1,
@@ -54,8 +53,6 @@ class ModelConfig:
         structure_dropout: Share of the nodes hidden from the structure branch at each step.
         classifier_layers: 1 for a linear classifier, more for an MLP.
         engine: Neighbour search, see :mod:`djgnn.jumps.engines`.
-        refresh: ``"exact"`` searches whenever U changed; ``"lazy"`` only the rows that can have
-            changed (:class:`djgnn.jumps.LazyRanks`), with the same result.
         refresh_every: Search at every so many changes of U, and keep old ranks in between; above 1
             it is an approximation. In mini-batches: before every so many of an epoch.
         recompute: Compute the branches twice, forth and back, instead of keeping them in memory.
@@ -80,7 +77,6 @@ class ModelConfig:
     structure_dropout: float = 0.0
     classifier_layers: int = 1
     engine: str = "auto"
-    refresh: str = "exact"
     refresh_every: int = 1
     recompute: bool = False
 

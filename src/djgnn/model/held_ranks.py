@@ -7,10 +7,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from djgnn.jumps import JumpHierarchy, LazyRanks, SearchMemory, TwinClasses, rank_lists
-from djgnn.jumps.engines import on_tiles
+from djgnn.jumps import JumpHierarchy, SearchMemory, TwinClasses, rank_lists
 from djgnn.jumps.ranks import capturing
-from djgnn.jumps.tiles import Saving
 from djgnn.model.config import ModelConfig
 
 
@@ -31,7 +29,7 @@ class HeldRanks:
     An evaluation and the training step after it see the same U and search once.
 
     Args:
-        config: Engine and refresh.
+        config: Engine.
         num_ranks: How many ranks R.
     """
 
@@ -43,7 +41,7 @@ class HeldRanks:
         """Start anew."""
         self._held: Held | None = None
         self._restored: dict[str, Tensor] = {}
-        self._memory, self._lazy = SearchMemory(), LazyRanks(self.config.engine)
+        self._memory = SearchMemory()
         self._changes = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -70,20 +68,11 @@ class HeldRanks:
 
     def search(self, u: Tensor, twins: TwinClasses) -> JumpHierarchy:
         """The lists of these positions, searched whether they changed or not."""
-        c, ranks = self.config, self.num_ranks
-        exact = c.engine != "approximate"
-        if c.refresh == "lazy" and exact and not on_tiles(c.engine, u, ranks):
-            return self._lazy(u, twins, ranks)
-        return rank_lists(u, twins, ranks, c.engine, self._memory)
+        return rank_lists(u, twins, self.num_ranks, self.config.engine, self._memory)
 
     def renew(self, u: Tensor, twins: TwinClasses) -> None:
         """Let searches in a CUDA graph start from these positions; they slow down as U moves on."""
         self._memory.renew(u.detach()[twins.representative])
-
-    @property
-    def saving(self) -> Saving:
-        """What ``refresh="lazy"``, or on a GPU the memory of former lists, saved until now."""
-        return self._memory.saving if self._memory.former else self._lazy.saving
 
     @property
     def old(self) -> dict[str, Tensor]:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from djgnn.jumps.engines import on_tiles
-from djgnn.jumps.gpu_ranks import few
+from djgnn.jumps.gpu_ranks import capturable
 from djgnn.model import DJGNN, GraphOperators
 
 Run = Callable[[], tuple[Tensor, ...]]
@@ -26,8 +26,8 @@ def can_be_captured(module: DJGNN, operators: GraphOperators) -> bool:
     ranks, c = module.num_ranks, module.config
     if c.recompute or c.refresh_every > 1:
         return False
-    blind = few(operators.twins.num_classes, ranks)
-    return blind and on_tiles(c.engine, module.pump.weight.t(), ranks)
+    fits = capturable(operators.twins.num_classes, ranks)
+    return fits and on_tiles(c.engine, module.pump.weight.t(), ranks)
 
 
 class Captured:

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from djgnn.errors import InputError
 from djgnn.jumps import JumpHierarchy
-from djgnn.jumps.again import RENEW_EVERY
 from djgnn.jumps.ranks import check_finite
+from djgnn.jumps.warm_search import RENEW_EVERY
 from djgnn.model import DJGNN
 from djgnn.model.outputs import Encoding
 from djgnn.training.distributed import ShardedPasses, ShardOperators, whole_encoding

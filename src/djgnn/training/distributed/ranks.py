@@ -7,7 +7,7 @@ from torch import Tensor
 
 from djgnn.filters import FilterTable
 from djgnn.filters.table import rank_weights
-from djgnn.jumps import class_ranks
+from djgnn.jumps import rank_lists
 from djgnn.model import DJGNN
 from djgnn.training.distributed.collectives import gather
 from djgnn.training.distributed.operators import ShardOperators
@@ -16,8 +16,7 @@ from djgnn.training.distributed.operators import ShardOperators
 class OwnRanks:
     """The rank lists of the own nodes, kept while the positions stay the same.
 
-    As :class:`djgnn.model.held_ranks.HeldRanks`, but that ``refresh="lazy"`` searches like
-    ``"exact"``, which has the same result.
+    As :class:`djgnn.model.held_ranks.HeldRanks`.
 
     Args:
         module: The model.
@@ -71,7 +70,8 @@ class OwnRanks:
 
     def _search(self, u: Tensor) -> Tensor:
         mine, count = self.operators, self.module.num_ranks
-        ranks = class_ranks(u, mine.twins, count, mine.classes, self.module.config.engine)
+        engine = self.module.config.engine
+        ranks = rank_lists(u, mine.twins, count, engine, classes=mine.classes).ranks
         if self.module.config.refresh_every > 1:
             by_node = gather(mine.group, ranks[mine.place], mine.shard.sizes, "ranks")
             self._whole = by_node[mine.twins.representative]

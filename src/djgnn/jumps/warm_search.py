@@ -26,7 +26,7 @@ CHUNK = 16
 RENEW_EVERY = 16
 
 
-def nearest_once_more(points: Tensor, q: int, memory: SearchMemory | None) -> tuple[Tensor, Tensor]:
+def warm_search(points: Tensor, q: int, memory: SearchMemory | None) -> tuple[Tensor, Tensor]:
     """The q least (squared distance, index) of every point in float64, and more, in no order.
 
     Args:
@@ -62,8 +62,7 @@ class FormerLists:
     Shapes:
         names ``[m, several * q]``, order ``[m]``, label ``[tiles * TILE]``, placed
         ``[p, tiles * TILE]``, low, high ``[p, padded tiles]``, bounds ``[tiles * TILE]``, latest
-        ``[m, p]`` (what was sorted last), visited ``[2]`` (pairs of tiles that were looked at, and
-        all of them, over all searches).
+        ``[m, p]`` (what was sorted last).
     """
 
     names: Tensor
@@ -73,7 +72,6 @@ class FormerLists:
     low: Tensor
     high: Tensor
     bounds: Tensor
-    visited: Tensor
     latest: Tensor
     q: int
     age: int = 0
@@ -98,7 +96,6 @@ class FormerLists:
             low=real.new_full((p, padded), torch.inf),
             high=real.new_full((p, padded), torch.inf),
             bounds=real.new_empty(tiles * TILE),
-            visited=names.new_zeros(2),
             latest=points.clone(),
             q=q,
         )
@@ -137,7 +134,7 @@ class FormerLists:
 
     def search(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """The new lists and their squared distances."""
-        from djgnn.jumps.triton_kernels import again_kernel, place_kernel
+        from djgnn.jumps.triton_kernels import place_kernel, warm_kernel
 
         m, p = points.shape
         q, listed, tiles = self.q, self.names.shape[1], self.num_tiles
@@ -151,9 +148,9 @@ class FormerLists:
             self.bounds, m, stride, tile_stride,
             P=p, Q=q, LISTED=listed, SLOTS=power(listed), TILE=TILE, num_warps=1,
         )  # fmt: skip
-        again_kernel[(tiles, splits)](
+        warm_kernel[(tiles, splits)](
             self.placed, self.label, self.low, self.high, self.bounds, self.names, best,
-            self.visited, m, tiles, stride, tile_stride, slack, splits,
+            m, tiles, stride, tile_stride, slack, splits,
             P=p, Q=q, SLOTS=power(q), TILE=TILE, CHUNK=CHUNK, num_warps=1,
         )  # fmt: skip
         return self.names, best
