@@ -24,8 +24,8 @@ from pathlib import Path
 
 import torch
 
+from djgnn.cli.memory import c_library
 from djgnn.graph import degree_corrected_sbm, random_splits
-from djgnn.training.allocator import release_free_memory
 from djgnn.training.config import resolve
 from djgnn.training.inputs import build_djgnn, choose_device, initialize, seeded
 from djgnn.training.loop import Targets, step
@@ -42,7 +42,9 @@ def in_use(device: torch.device) -> float:
     gc.collect()
     if device.type == "cuda":
         return torch.cuda.memory_allocated() / 2**20
-    release_free_memory()
+    library = c_library()
+    if library is not None:
+        library.malloc_trim(0)
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 2**20
 

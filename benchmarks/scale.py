@@ -27,10 +27,10 @@ import torch
 import torch.nn.functional as F
 
 from dense import dense_forward
+from djgnn.cli.memory import training_memory
 from djgnn.graph.operator import SparseOperator, csr_tensor
 from djgnn.jumps import single_classes
 from djgnn.model import DJGNN, GraphOperators
-from djgnn.training.allocator import large_blocks_kept
 from djgnn.training.graphed import Captured, can_be_captured
 from djgnn.training.provenance import PeakMemory
 
@@ -194,9 +194,9 @@ def linkx(n: int, device: str) -> torch.nn.Module:
     return LINKX(n, FEATURES, WIDTH, CLASSES, 1, dropout=0.5).to(device)
 
 
-def kept(n: int, device: str) -> AbstractContextManager[None]:
-    """Large blocks are kept from step to step, as in `fit`; for GCN and LINKX too."""
-    return large_blocks_kept(4 * n * WIDTH if device == "cpu" else 0)
+def kept(n: int, device: str) -> AbstractContextManager[object]:
+    """Large blocks are kept from step to step, as in `djgnn fit`; for GCN and LINKX too."""
+    return training_memory(4 * n * WIDTH if device == "cpu" else 0)
 
 
 def measure(n: int, edges: int, device: str, rounds: int, others: bool) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from djgnn.baselines import BASELINES
 from djgnn.bench import CellResult, run_cell
 from djgnn.bench.cell import Recipe
 from djgnn.bench.spec import read_recipe
+from djgnn.cli.memory import largest_block, training_memory
 from djgnn.cli.options import (
     baseline_configuration,
     configuration,
@@ -22,6 +23,7 @@ from djgnn.cli.progress import epochs
 from djgnn.cli.text import escape
 from djgnn.errors import InputError
 from djgnn.graph import Graph
+from djgnn.training.config import RunConfig
 from djgnn.training.inputs import choose_device
 from djgnn.training.selection import PROTOCOLS
 
@@ -54,7 +56,11 @@ def run_bench(
         raise InputError(f"{graph.name}: has no splits to run over; add masks to its file")
     chosen = parse_splits(splits, graph.num_splits, graph.name)
     recipe = _recipe(model, graph.name, preset, config, change)
-    with epochs(quiet) as display:
+    where = choose_device(device)
+    largest = 0
+    if isinstance(recipe, RunConfig):
+        largest = largest_block(recipe, graph.num_nodes, where.type)
+    with epochs(quiet) as display, training_memory(largest) as release:
         cell = run_cell(
             model,
             graph,
@@ -62,8 +68,8 @@ def run_bench(
             chosen,
             protocol=protocol,
             seed=seed,
-            device=choose_device(device),
-            progress=lambda split: display.follow(f"split {split}"),
+            device=where,
+            progress=lambda split: display.follow(f"split {split}", release),
         )
     if not quiet:
         print_cell(cell, graph)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from djgnn.cli.memory import largest_block, training_memory
 from djgnn.cli.progress import epochs
 from djgnn.cli.signals import stoppable
 from djgnn.cli.source import Source
@@ -188,7 +189,12 @@ def _train_and_write(plan: _Plan, quiet: bool) -> dict[str, Any]:
     group.shared(lambda: _begin(place, group, plan.resume))
     task = (graph.content_hash, graph.metric, graph.num_classes)
     key = fingerprint(config.to_dict(), task, plan.split, plan.seed, where.type)
-    with epochs(quiet) as display, stoppable(silent=not group.first) as asked:
+    largest = largest_block(config, graph.num_nodes, where.type)
+    with (
+        epochs(quiet) as display,
+        stoppable(silent=not group.first) as asked,
+        training_memory(largest) as release,
+    ):
         recorder = Recorder(graph.num_nodes) if plan.record else None
         fitted, result = train(
             module,
@@ -197,7 +203,7 @@ def _train_and_write(plan: _Plan, quiet: bool) -> dict[str, Any]:
             plan.split,
             config.training,
             plan.seed,
-            display.follow(graph.name),
+            display.follow(graph.name, release),
             checkpoint=SharedCheckpoint(place / "run", key, plan.every, group),
             stop=lambda: group.any(asked()),
             observer=recorder,

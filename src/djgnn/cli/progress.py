@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -20,20 +20,17 @@ class Epochs:
     def __init__(self, bar: Progress | None) -> None:
         self._bar = bar
 
-    def follow(self, title: str) -> Follow | None:
-        """A callback for one run, called after every epoch."""
+    def follow(self, title: str, after: Callable[[int], None] | None = None) -> Follow:
+        """A callback for one run, called after every epoch; `after` gets the epoch's number."""
         bar = self._bar
-        if bar is None:
-            return None
-        task = bar.add_task(title, total=None, score="")
+        task = None if bar is None else bar.add_task(title, total=None, score="")
 
         def report(total: int, record: EpochRecord) -> None:
-            bar.update(
-                task,
-                total=total,
-                completed=record.epoch + 1,
-                score=f"validation {record.validation:.1f}",
-            )
+            if bar is not None and task is not None:
+                score = f"validation {record.validation:.1f}"
+                bar.update(task, total=total, completed=record.epoch + 1, score=score)
+            if after is not None:
+                after(record.epoch)
 
         return report
 

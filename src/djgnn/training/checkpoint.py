@@ -6,16 +6,18 @@ import dataclasses
 import hashlib
 import json
 import math
+import os
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from djgnn.errors import InputError
-from djgnn.graph.files import atomic_write, readable_file
+from djgnn.graph.files import readable_file
 from djgnn.model import DJGNN
 from djgnn.training.checkpoint_check import (
     check_lists,
@@ -24,7 +26,6 @@ from djgnn.training.checkpoint_check import (
     check_weights,
 )
 from djgnn.training.progress import EpochRecord, Progress
-from djgnn.training.tensors import write_tensors
 
 FORMAT = "djgnn-checkpoint-1"
 
@@ -91,8 +92,13 @@ class Checkpoint:
             "ended": progress.ended,
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(self.path) as file:
-            write_tensors(file, tensors, {"format": FORMAT, "about": json.dumps(about)})
+        part = self.path.with_suffix(".part")
+        # Pointers go to the library, not copies: the peak of memory does not grow.
+        whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
+        save_file(whole, part, {"format": FORMAT, "about": json.dumps(about)})
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(part, self.path)
         self._last = time.monotonic()
 
     def restore(

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 import numpy as np
 from msgspec import Meta
+from safetensors.torch import save_file
 from torch import nn
 
 from djgnn.checking import Natural, NonNegative, Number, Score, Seed, Text, check_file, json_values
@@ -31,7 +32,6 @@ from djgnn.training.progress import EpochRecord
 from djgnn.training.provenance import versions
 from djgnn.training.run import probabilities
 from djgnn.training.selection import SplitResult
-from djgnn.training.tensors import write_tensors
 
 FORMAT = "djgnn-run-1"
 RESULT, PREDICTIONS = "result.json", "predictions.csv"
@@ -214,8 +214,8 @@ def write_model(
     (folder / CONFIG).write_text(chosen.to_yaml(), "utf-8")
     (folder / RESULT).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", "utf-8")
     write_npz(graph, folder / GRAPH)
-    with (folder / WEIGHTS).open("wb") as file:
-        write_tensors(file, module.state_dict(), {"format": FORMAT})
+    weights = {name: value.contiguous() for name, value in module.state_dict().items()}
+    save_file(weights, folder / WEIGHTS, {"format": FORMAT})
 
 
 def branch_weights(fitted: Fitted) -> dict[str, float]:

@@ -18,7 +18,6 @@ from djgnn.errors import InputError
 from djgnn.graph import Graph, Split
 from djgnn.model import DJGNN
 from djgnn.model.outputs import Encoding
-from djgnn.training.allocator import large_blocks_kept, release_free_memory
 from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.config import TrainConfig
 from djgnn.training.metrics import decision, score
@@ -155,32 +154,30 @@ def fit(
     _check_size(run, targets)
     begun, spent = time.perf_counter(), run.seconds
     interrupted = False
-    with large_blocks_kept(_largest_block(module, config)):
-        while not run.ended and not interrupted:
-            try:
-                if isinstance(passes, BatchPasses):
-                    loss, pump_loss = epoch(passes, targets, config, optimizer, generator)
-                else:
-                    loss, pump_loss = step(passes, targets, config, optimizer, generator)
-                logits = passes.evaluate()
-            except FloatingPointError:
-                if run.kept_epoch < 0:
-                    raise
-                run.ended = True
+    while not run.ended and not interrupted:
+        try:
+            if isinstance(passes, BatchPasses):
+                loss, pump_loss = epoch(passes, targets, config, optimizer, generator)
             else:
-                decisions = decision(logits, targets.metric).cpu().numpy()
-                record = _record(run.epoch, (loss, pump_loss), logits, decisions, targets)
-                _keep(run, record, logits, decisions[targets.nodes[2]], module)
-                run.ended = _over(run, config)
-                if observer is not None:
-                    observer(record, module, getattr(passes, "encoding", None), logits)
-                if follow is not None:
-                    follow(config.epochs, record)
-            release_free_memory(run.epoch - 1)
-            run.seconds = spent + time.perf_counter() - begun
-            interrupted = stop is not None and not run.ended and stop()
-            if checkpoint is not None and (run.ended or interrupted or checkpoint.due):
-                checkpoint.save(run, module, optimizer, generator)
+                loss, pump_loss = step(passes, targets, config, optimizer, generator)
+            logits = passes.evaluate()
+        except FloatingPointError:
+            if run.kept_epoch < 0:
+                raise
+            run.ended = True
+        else:
+            decisions = decision(logits, targets.metric).cpu().numpy()
+            record = _record(run.epoch, (loss, pump_loss), logits, decisions, targets)
+            _keep(run, record, logits, decisions[targets.nodes[2]], module)
+            run.ended = _over(run, config)
+            if observer is not None:
+                observer(record, module, getattr(passes, "encoding", None), logits)
+            if follow is not None:
+                follow(config.epochs, record)
+        run.seconds = spent + time.perf_counter() - begun
+        interrupted = stop is not None and not run.ended and stop()
+        if checkpoint is not None and (run.ended or interrupted or checkpoint.due):
+            checkpoint.save(run, module, optimizer, generator)
     if run.kept_epoch < 0:
         raise FloatingPointError(
             "training diverged: the validation loss was never a number; lower the learning rate"
@@ -226,14 +223,6 @@ def _search_anew(
     zero = logits.new_zeros(())
     run.best = _record(run.kept_epoch, (zero, zero), logits, decisions, targets).merit
     run.kept_logits, run.decisions[run.kept_epoch] = logits, decisions[targets.nodes[2]]
-
-
-def _largest_block(module: nn.Module, config: TrainConfig) -> int:
-    """Bytes of the largest tensor of a DJ-GNN's step on a CPU: the embeddings of all branches."""
-    if not isinstance(module, DJGNN) or module.pump.weight.is_cuda:
-        return 0
-    rows = min(module.num_nodes, config.batch_size or module.num_nodes)
-    return 4 * rows * module.config.hidden_channels * len(module.branch_names)
 
 
 def _keep(
