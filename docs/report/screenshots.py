@@ -1,10 +1,12 @@
-"""Take the pictures of this folder.
+"""Save the sections of a page as pictures: the PNG of this folder, or PDF for a paper.
 
     python docs/report/screenshots.py squirrel/report.html docs/report/squirrel light dark phone
     python docs/report/screenshots.py squirrel/report.html docs/report/squirrel light player rings
+    python docs/report/screenshots.py squirrel/report.html figures/squirrel pdf learning classes
 
-Every section of the page becomes one PNG, named PREFIX-MODE-SECTION.png; name modes and, after
-them, the sections wanted (all by default).
+Every section of the page becomes one file, PREFIX-MODE-SECTION.png or PREFIX-SECTION.pdf. Name
+modes and, after them, the sections wanted (all by default). Needs Chromium and
+`pip install playwright pillow`.
 """
 
 from __future__ import annotations
@@ -15,18 +17,20 @@ import sys
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import ElementHandle, Page, sync_playwright
 
 MODES = {
     "light": {"viewport": {"width": 1240, "height": 900}},
     "dark": {"viewport": {"width": 1240, "height": 900}, "color_scheme": "dark"},
     "phone": {"viewport": {"width": 390, "height": 844}},
+    "pdf": {"viewport": {"width": 1240, "height": 900}},
 }
 
 
 def main(page_file: str, prefix: str, *words: str) -> None:
     """Open the page in every mode asked for and save its sections."""
-    modes = [word for word in words if word in MODES] or list(MODES)
+    modes = [word for word in words if word in MODES] or ["light", "dark", "phone"]
+    Path(prefix).parent.mkdir(parents=True, exist_ok=True)
     wanted = {word for word in words if word not in MODES}
     with sync_playwright() as playwright:
         path = shutil.which("chromium")
@@ -38,7 +42,11 @@ def main(page_file: str, prefix: str, *words: str) -> None:
             page.add_style_tag(content="nav.contents, .sticky { position: static !important }")
             for section in page.query_selector_all("main > section"):
                 name = section.get_attribute("id")
-                if not wanted or name in wanted:
+                if wanted and name not in wanted:
+                    continue
+                if mode == "pdf":
+                    save_pdf(page, section, Path(f"{prefix}-{name}.pdf"))
+                else:
                     save(section.screenshot(), Path(f"{prefix}-{mode}-{name}.png"))
         browser.close()
 
@@ -47,6 +55,18 @@ def save(raw: bytes, file: Path) -> None:
     """Write a picture with 256 colours."""
     image = Image.open(io.BytesIO(raw)).convert("RGB")
     image.quantize(256, method=Image.Quantize.MAXCOVERAGE).save(file, optimize=True)
+    print(f"{file} {file.stat().st_size / 1024:.0f} KiB")
+
+
+def save_pdf(page: Page, section: ElementHandle, file: Path) -> None:
+    """Write one section as a page of its own size, with the style of the screen."""
+    box = section.bounding_box()
+    hide = f"header, nav, footer, main > section:not(#{section.get_attribute('id')})"
+    style = page.add_style_tag(content=f"{hide} {{ display: none !important }}")
+    page.emulate_media(media="screen")
+    size = {"width": "1240px", "height": f"{box['height'] + 40:.0f}px"}
+    page.pdf(path=file, print_background=True, **size)
+    style.evaluate("tag => tag.remove()")
     print(f"{file} {file.stat().st_size / 1024:.0f} KiB")
 
 

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from djgnn.report.page import write_comparison_page
+from djgnn.report.run_data import load_run
+
 PANELS = ("panel-weights", "panel-support", "panel-graph", "panel-points")
 PHONE = {"viewport": {"width": 390, "height": 844}}
 INTERACTIONS = {
@@ -150,6 +153,17 @@ def test_a_node_is_found_by_keyboard_in_the_rings(opened: Any) -> None:
     assert "quote\" and 'quote'" in page.locator("#node-card h3").first.inner_text()
 
 
+def test_rings_are_what_their_names_say(opened: Any, run_folder: Path) -> None:
+    run, node = load_run(run_folder), 3
+    a = run.graph.adjacency
+    near = set(a[[node]].indices) | set(a.T.tocsr()[[node]].indices)
+    first, second, *_ = opened.page.evaluate(f"hopRings({node}).rings.map((ring) => ring.all)")
+    assert set(first) == near - {node}
+    assert not set(first) & set(second)
+    jumps = opened.page.evaluate(f"jumpRings({node}).map((ring) => ring.all)")
+    assert jumps == [[j] for j in run.ranks[node]]
+
+
 def test_contributions_add_up_on_the_page(opened: Any) -> None:
     total, parts = opened.page.evaluate(
         """() => { choose(7); const n = [...document.querySelectorAll('#node-card .bars')][1];
@@ -213,8 +227,11 @@ def test_both_protocols_ranks_and_cost(compared: Any) -> None:
     page = compared.page
     assert page.locator("#pivot tbody tr").count() == 5
     assert page.locator("#pivot strong").first.inner_text().startswith("75.00")
+    assert page.is_visible("[data-ranking=test_mean]")
     page.select_option("#protocol", "oracle")
     assert page.locator("#pivot strong").first.inner_text().startswith("78.00")
+    assert page.is_visible("[data-ranking=oracle_mean]")
+    assert not page.is_visible("[data-ranking=test_mean]")
     assert "out of memory" in page.locator("#cells").inner_text()
     assert page.get_attribute("#by-time", "data-cells") == "3"
     assert compared.marks("by-memory") == 3
@@ -222,8 +239,6 @@ def test_both_protocols_ranks_and_cost(compared: Any) -> None:
 
 
 def test_the_diagram_names_every_model(visit: Any, tmp_path: Path) -> None:
-    from djgnn.report.page import write_comparison_page
-
     cells = [
         {"model": m, "dataset": d, "splits": [{"split": 0, "test": 50.0 + i}]}
         for i, m in enumerate(("a", "b", "c"))

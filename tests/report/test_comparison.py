@@ -4,11 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from djgnn.cli.app import app
+from djgnn.cli.report import run_report
 from djgnn.errors import InputError
-from djgnn.report.comparison import _tell_apart, comparison_payload, read_cells
-from djgnn.report.comparison_figures import cost_figure
-from djgnn.report.ranking import rank_models
+from djgnn.report.comparison import comparison_payload, load_cells, rank_cells
+
+from .conftest import hostile_graph, make_run
 
 
 def cell(model: str, dataset: str, tests: list[float]) -> dict:
@@ -32,34 +35,27 @@ def cell(model: str, dataset: str, tests: list[float]) -> dict:
 def test_cells_keep_their_figures(tmp_path: Path) -> None:
     file = tmp_path / "cells.json"
     file.write_text(json.dumps([cell("a", "x", [80.0, 90.0]), cell("b", "x", [70.0])]), "utf-8")
-    a, b = read_cells(file)
+    a, b = load_cells(file)
     assert a["test_mean"] == 85.0
     assert a["test_std"] == pytest.approx(7.0710678)
     assert a["oracle_mean"] == 87.0
     assert (b["test_mean"], b["test_std"], b["splits"]) == (70.0, None, 1)
 
 
-def test_graphs_of_one_name_and_different_size_are_told_apart() -> None:
-    cells = [
-        {"dataset": "nodes", "size": "90 nodes, 300 edges"},
-        {"dataset": "nodes", "size": "40 nodes, 80 edges"},
-        {"dataset": "cora", "size": "2,708 nodes, 5,278 edges"},
-        {"dataset": "cora", "size": "2,708 nodes, 5,278 edges"},
-    ]
-    _tell_apart(cells)
-    assert [c["dataset"] for c in cells] == [
-        "nodes (90 nodes, 300 edges)",
-        "nodes (40 nodes, 80 edges)",
-        "cora",
-        "cora",
-    ]
+def test_graphs_of_one_name_and_different_size_are_told_apart(tmp_path: Path) -> None:
+    graphs = [hostile_graph(n) for n in (96, 64)]
+    folders = [make_run(tmp_path / str(g.num_nodes), g, epochs=2) for g in graphs]
+    (tmp_path / "c.json").write_text(json.dumps(cell("a", "x", [1.0])), "utf-8")
+    found = comparison_payload([*folders, tmp_path / "c.json"])["cells"]
+    names = [f"sbm ({g.num_nodes} nodes, {g.num_edges} edges)" for g in graphs]
+    assert [c["dataset"] for c in found] == [*names, "x"]
 
 
 def test_one_cell_per_line_and_a_folder_read_alike(tmp_path: Path) -> None:
     cells = [cell("a", "x", [1.0]), cell("b", "x", [2.0])]
     (tmp_path / "all.jsonl").write_text("\n".join(map(json.dumps, cells)), "utf-8")
-    assert read_cells(tmp_path) == read_cells(tmp_path / "all.jsonl")
-    assert [c["model"] for c in read_cells(tmp_path)] == ["a", "b"]
+    assert load_cells(tmp_path) == load_cells(tmp_path / "all.jsonl")
+    assert [c["model"] for c in load_cells(tmp_path)] == ["a", "b"]
 
 
 def test_records_of_splits_become_cells_and_failures_are_shown(tmp_path: Path) -> None:
@@ -70,7 +66,7 @@ def test_records_of_splits_become_cells_and_failures_are_shown(tmp_path: Path) -
         {**base, "split": 1, "status": "out of memory", "result": None, "peak_memory_mib": 9.0},
     ]
     (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
-    (found,) = read_cells(tmp_path / "r.jsonl")
+    (found,) = load_cells(tmp_path / "r.jsonl")
     assert found["test_mean"] == 80.0
     assert found["splits"] == 1
     assert found["status"] == "1 out of memory"
@@ -85,14 +81,14 @@ def test_the_folder_of_a_table_is_read_with_its_failures(tmp_path: Path) -> None
     ]
     (tmp_path / "results.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
     (tmp_path / "other.json").write_text("{}", "utf-8")
-    a, b = read_cells(tmp_path)
+    a, b = load_cells(tmp_path)
     assert (a["test_mean"], a["status"]) == (80.0, "1 failed")
     assert (b["test_mean"], b["status"]) == (None, "2 failed")
 
 
 def test_a_run_folder_is_a_row(run_folder: Path) -> None:
     card = json.loads((run_folder / "result.json").read_text("utf-8"))
-    (found,) = read_cells(run_folder)
+    (found,) = load_cells(run_folder)
     assert found["test_mean"] == card["result"]["test"]
     assert found["oracle_mean"] == card["result"]["oracle_test"]
     assert found["preset"] == "default"
@@ -100,24 +96,16 @@ def test_a_run_folder_is_a_row(run_folder: Path) -> None:
 
 def test_ranks_by_hand() -> None:
     table = {"a": [90, 80, 70], "b": [80, 90, 60], "c": [10, 10, 10]}
-    cells = [
-        cell(m, d, [v]) for m, values in table.items() for d, v in zip("xyz", values, strict=True)
+    rows = [
+        {"model": m, "dataset": d, "test_mean": v}
+        for m, values in table.items()
+        for d, v in zip("xyz", values, strict=True)
     ]
-    rows = [{**c, "test_mean": c["splits"][0]["test"]} for c in cells]
-    found = rank_models(rows, "test_mean")
+    found = rank_cells([*rows, {"model": "a", "dataset": "w", "test_mean": 1.0}], "test_mean")
     assert found is not None
-    assert found["models"] == ["a", "b", "c"]
-    assert found["ranks"] == pytest.approx([4 / 3, 5 / 3, 3])
-    # q(0.05, 3 models) = 2.343 (Demsar 2006, Table 5)
-    assert found["critical_difference"] == pytest.approx(2.343 * (12 / 18) ** 0.5, abs=2e-3)
-    assert found["cliques"] == [[0, 2]]
-
-
-def test_sets_that_a_model_lacks_do_not_count() -> None:
-    rows = [{"model": m, "dataset": "x", "test_mean": 1.0} for m in "ab"]
-    assert (
-        rank_models([*rows, {"model": "a", "dataset": "y", "test_mean": 1.0}], "test_mean") is None
-    )
+    assert found["ranks"] == pytest.approx({"a": 4 / 3, "b": 5 / 3, "c": 3})
+    assert found["sets"] == ["x", "y", "z"]  # b and c have no figure on w
+    assert rank_cells(rows[::3], "test_mean") is None  # one set
 
 
 @pytest.mark.parametrize("text", ["not json", "[1, 2]", '{"splits": [], "model": "a"}'])
@@ -128,18 +116,22 @@ def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
         comparison_payload([file])
 
 
-def test_costs_that_nobody_has_are_not_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="the figures extra is not installed")
-    cells = [{**cell("a", "x", [80.0]), "peak_memory_mib": None}]
-    (tmp_path / "c.json").write_text(json.dumps(cells), "utf-8")
-    payload = comparison_payload([tmp_path / "c.json"])
-    figure = cost_figure(payload)
-    assert figure is not None
-    assert [axes.get_xlabel() for axes in figure.axes] == ["seconds per split"]
-    payload["cells"][0]["seconds"] = None
-    assert cost_figure(payload) is None
-
-
 def test_nothing_to_compare_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nothing to compare"):
         comparison_payload([tmp_path])
+
+
+def test_the_command_writes_the_comparison(run_folder: Path, tmp_path: Path) -> None:
+    cells = [cell(m, d, [2.0]) for m in "ab" for d in "xy"]
+    (tmp_path / "c.json").write_text(json.dumps(cells), "utf-8")
+    page = tmp_path / "c.html"
+    words = ["report", str(tmp_path / "c.json"), str(run_folder), "--out", str(page)]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0
+    assert done.stdout.strip() == str(page)
+    assert "<h1>Comparison</h1>" in page.read_text("utf-8")
+
+
+def test_a_missing_run_is_an_error_of_the_input(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nowhere: there is no such run folder or file"):
+        run_report([tmp_path / "nowhere"], out=None, quiet=True)

@@ -221,15 +221,12 @@ def report(
         Path | None,
         typer.Option(help="The page; RUN/report.html, or comparison.html, by default."),
     ] = None,
-    figures: Annotated[
-        Path | None, typer.Option(help="Folder for static figures (PDF and PNG) instead.")
-    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """One self-contained HTML page of a run, or a comparison of several."""
     from djgnn.cli.report import run_report
 
-    run_report(runs, out=out, figures=figures, quiet=quiet)
+    run_report(runs, out=out, quiet=quiet)
 
 
 @app.command()

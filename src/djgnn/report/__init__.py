@@ -1,1 +1,1 @@
-"""The report: a run, or several, as one self-contained page or as figures for paper."""
+"""The report: a run, or a comparison of several, as one self-contained HTML page."""

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from djgnn.bench.record import CellFile, SplitLine
-from djgnn.checking import check_file
+from djgnn.bench.statistics import average_ranks
+from djgnn.checking import check_file, json_values
 from djgnn.errors import InputError
 from djgnn.graph.files import read_limited
-from djgnn.report.ranking import rank_models
 from djgnn.training.config import RunConfig
 from djgnn.training.folder import CONFIG, RESULT, read_card
 
 FORMAT = "djgnn-comparison-1"
-MODEL = "djgnn"
 TABLE = "results.jsonl"
 MOST_BYTES = 2**30
 REMEDY = "give what `djgnn bench` wrote"
@@ -27,6 +25,9 @@ REMEDY = "give what `djgnn bench` wrote"
 
 def comparison_payload(sources: Sequence[str | Path]) -> dict[str, Any]:
     """Read runs and benchmark files and put their figures into one table.
+
+    Graphs of one name and different size are named with their size, since every own table is
+    called `nodes`.
 
     Args:
         sources: Run folders, folders of benchmark tables, and files with what ``djgnn bench run
@@ -36,29 +37,47 @@ def comparison_payload(sources: Sequence[str | Path]) -> dict[str, Any]:
     Raises:
         InputError: If a source cannot be read or holds no figures.
     """
-    cells = [cell for source in sources for cell in read_cells(source)]
+    cells = [cell for source in sources for cell in load_cells(source)]
     if not cells:
         raise InputError("report: there is nothing to compare; give run folders or cells")
-    _tell_apart(cells)
-    return {
-        "format": FORMAT,
-        "kind": "comparison",
-        "cells": cells,
-        "ranking": {key: rank_models(cells, key) for key in ("test_mean", "oracle_mean")},
-    }
-
-
-def _tell_apart(cells: list[dict[str, Any]]) -> None:
-    """Name graphs of one name and different size by their size: every own table is `nodes`."""
     sizes: dict[str, set[str]] = {}
     for cell in cells:
         sizes.setdefault(cell["dataset"], set()).add(cell["size"])
     for cell in cells:
         if cell["size"] and len(sizes[cell["dataset"]]) > 1:
             cell["dataset"] = f"{cell['dataset']} ({cell['size']})"
+    ranking = {key: rank_cells(cells, key) for key in ("test_mean", "oracle_mean")}
+    payload = {"format": FORMAT, "kind": "comparison", "cells": cells, "ranking": ranking}
+    plain: dict[str, Any] = json_values(payload)
+    return plain
 
 
-def read_cells(source: str | Path) -> list[dict[str, Any]]:
+def rank_cells(cells: Sequence[dict[str, Any]], key: str) -> dict[str, Any] | None:
+    """Average ranks of the models, over the data sets that every model has a figure on.
+
+    Args:
+        cells: Rows with `model`, `dataset` and figures.
+        key: The figure to rank by, larger is better.
+
+    Returns:
+        `ranks` by model, and `sets`; ``None`` with fewer than two models or two sets.
+
+    Example:
+        >>> values = [("a", "x", 9), ("b", "x", 8), ("a", "y", 7), ("b", "y", 6)]
+        >>> cells = [{"model": m, "dataset": d, "test_mean": v} for m, d, v in values]
+        >>> rank_cells(cells, "test_mean")
+        {'ranks': {'a': 1.0, 'b': 2.0}, 'sets': ['x', 'y']}
+    """
+    score = {(c["model"], c["dataset"]): c[key] for c in cells if c[key] is not None}
+    models = sorted({model for model, _ in score})
+    sets = sorted({d for _, d in score if all((model, d) in score for model in models)})
+    if len(models) < 2 or len(sets) < 2:
+        return None
+    ranks = average_ranks(np.array([[score[m, d] for m in models] for d in sets]))
+    return {"ranks": dict(zip(models, ranks.tolist(), strict=True)), "sets": sets}
+
+
+def load_cells(source: str | Path) -> list[dict[str, Any]]:
     """The rows of the table that a run folder or a file gives.
 
     Raises:
@@ -66,32 +85,37 @@ def read_cells(source: str | Path) -> list[dict[str, Any]]:
     """
     path = Path(source).expanduser()
     if path.is_dir() and (path / TABLE).is_file():
-        return read_cells(path / TABLE)
+        return load_cells(path / TABLE)
     if path.is_dir() and (path / RESULT).is_file():
-        return [_run_cell(path, read_card(path))]
+        return [_run_cell(path)]
     if path.is_dir():
         files = sorted([*path.glob("*.json"), *path.glob("*.jsonl")])
-        return [cell for file in files for cell in read_cells(file)]
-    found = list(_objects(path))
-    splits = [o for o in found if "status" in o and "result" in o]
+        return [cell for file in files for cell in load_cells(file)]
+    found = _read_objects(path)
+    records = [o for o in found if "status" in o and "result" in o]
     cells = [o for o in found if "splits" in o or "failures" in o]
-    for record in splits:
+    for record in records:
         check_file(record, SplitLine, path, REMEDY)
         if record["status"] == "done" and record["result"] is None:
             raise InputError(f"{path}: damaged, result must be an object; {REMEDY} (got None)")
     for cell in cells:
         check_file(cell, CellFile, path, REMEDY)
-    return [*(_bench_cell(o) for o in cells), *_gather(splits)]
+    known = CellFile.__annotations__
+    return [
+        _cell(**{key: value for key, value in cell.items() if key in known})
+        for cell in [*cells, *_gather(records)]
+    ]
 
 
-def _objects(path: Path) -> Iterable[dict[str, Any]]:
+def _read_objects(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file of JSON or JSON lines; NaN and infinities become ``None``."""
     try:
         text = read_limited(path, MOST_BYTES).decode("utf-8")
         try:
-            value = json.loads(text, parse_constant=_no_number)
+            value = json.loads(text, parse_constant=lambda word: None)
         except ValueError:
             lines = (line for line in text.split("\n") if line.strip())
-            value = [json.loads(line, parse_constant=_no_number) for line in lines]
+            value = [json.loads(line, parse_constant=lambda word: None) for line in lines]
     except (InputError, RecursionError, ValueError) as error:
         raise InputError(
             f"{path}: neither a run folder nor JSON of `djgnn bench run --json`; give one of these "
@@ -104,102 +128,62 @@ def _objects(path: Path) -> Iterable[dict[str, Any]]:
     return value
 
 
-def _no_number(word: str) -> None:
-    """What NaN and infinity in JSON become: nothing."""
-
-
-def _run_cell(path: Path, card: dict[str, Any]) -> dict[str, Any]:
-    result = card["result"]
+def _run_cell(path: Path) -> dict[str, Any]:
+    card = read_card(path)
+    data, name = card["data"], path.name.encode("utf-8", "replace").decode("utf-8")
     return _cell(
-        model=f"{MODEL} ({_readable(path.name)})",
-        dataset=card["data"]["name"],
-        size=_size(card["data"]),
+        model=f"djgnn ({name})",
+        dataset=data["name"],
+        size=f"{data['num_nodes']:,} nodes, {data['num_edges']:,} edges",
         preset=RunConfig.read_yaml(path / CONFIG).preset,
         seed=card["seed"],
         metric=card["metric"],
-        splits=[result],
-        seconds=_number(result["seconds"]),
-        memory=None,
-    )
-
-
-def _size(data: dict[str, Any]) -> str:
-    return f"{data['num_nodes']:,} nodes, {data['num_edges']:,} edges"
-
-
-def _bench_cell(cell: dict[str, Any]) -> dict[str, Any]:
-    return _cell(
-        model=cell["model"],
-        dataset=cell["dataset"],
-        preset=cell.get("preset", ""),
-        seed=cell.get("seed"),
-        metric=cell.get("metric", "accuracy"),
-        splits=cell.get("splits", []),
-        seconds=_number(cell.get("seconds")),
-        memory=_number(cell.get("peak_memory_mib")),
-        status=_status([f["status"] for f in cell.get("failures", [])]),
+        splits=[card["result"]],
+        seconds=card["result"]["seconds"],
     )
 
 
 def _gather(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Records of single splits, put together by model, data set and seed."""
-    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for record in records:
-        key = tuple(str(record.get(k, "")) for k in ("label", "dataset", "seed"))
-        groups.setdefault((key[0], key[1], key[2]), []).append(record)
+        key = (record["label"], record["dataset"], record.get("seed"))
+        groups.setdefault(key, []).append(record)
     cells = []
-    for (model, dataset, _), group in groups.items():
+    for (model, dataset, seed), group in groups.items():
         done = [r for r in group if r["status"] == "done"]
-        memory = [_number(r.get("peak_memory_mib")) for r in done]
+        memory = [r["peak_memory_mib"] for r in done if r.get("peak_memory_mib") is not None]
         cells.append(
-            _cell(
-                model=model,
-                dataset=dataset,
-                preset="",
-                seed=group[0].get("seed"),
-                metric=str(group[0].get("metric", "accuracy")),
-                splits=[{"split": r.get("split"), **r["result"]} for r in done],
-                seconds=sum(_number(r.get("seconds")) or 0.0 for r in group),
-                memory=max((m for m in memory if m is not None), default=None),
-                status=_status([str(r["status"]) for r in group if r["status"] != "done"]),
-            )
+            {
+                "model": model,
+                "dataset": dataset,
+                "seed": seed,
+                "metric": group[0].get("metric", "accuracy"),
+                "splits": [r["result"] for r in done],
+                "seconds": sum(r.get("seconds") or 0.0 for r in group),
+                "peak_memory_mib": max(memory, default=None),
+                "failures": [r for r in group if r["status"] != "done"],
+            }
         )
     return cells
-
-
-def _status(failures: Sequence[str]) -> str:
-    """What became of the splits: ``done``, or how many failed and how.
-
-    Example:
-        >>> _status(["out of memory", "out of memory"])
-        '2 out of memory'
-    """
-    return f"{len(failures)} {', '.join(sorted(set(failures)))}" if failures else "done"
 
 
 def _cell(
     *,
     model: str,
     dataset: str,
-    preset: str,
-    seed: Any,
-    metric: str,
-    splits: list[dict[str, Any]],
-    seconds: float | None,
-    memory: float | None,
-    status: str = "done",
     size: str = "",
+    preset: str = "",
+    seed: int | None = None,
+    metric: str = "accuracy",
+    splits: Sequence[dict[str, Any]] = (),
+    seconds: float | None = None,
+    peak_memory_mib: float | None = None,
+    failures: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
-    def spread(key: str) -> tuple[float | None, float | None]:
-        values = [v for v in (_number(s.get(key)) for s in splits) if v is not None]
-        if not values:
-            return None, None
-        deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
-        return float(np.mean(values)), deviation
-
-    test, test_std = spread("test")
-    oracle, oracle_std = spread("oracle_test")
-    return {
+    """A row of the table; its status says how many splits failed and how."""
+    kinds = ", ".join(sorted({str(f["status"]) for f in failures}))
+    row = {
         "model": model,
         "dataset": dataset,
         "size": size,
@@ -207,23 +191,13 @@ def _cell(
         "seed": seed,
         "metric": metric,
         "splits": len(splits),
-        "validation_mean": spread("validation")[0],
-        "test_mean": test,
-        "test_std": test_std,
-        "oracle_mean": oracle,
-        "oracle_std": oracle_std,
         "seconds": seconds,
-        "peak_memory_mib": memory,
-        "status": status,
+        "peak_memory_mib": peak_memory_mib,
+        "status": f"{len(failures)} {kinds}" if failures else "done",
     }
-
-
-def _readable(name: str) -> str:
-    """The name of a folder; bytes that are no text become question marks."""
-    return name.encode("utf-8", "replace").decode("utf-8")
-
-
-def _number(value: Any) -> float | None:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    return float(value) if math.isfinite(value) else None
+    for key in ("validation", "test", "oracle_test"):
+        values = [s[key] for s in splits if s.get(key) is not None]
+        name = key.removesuffix("_test")
+        row[f"{name}_mean"] = float(np.mean(values)) if values else None
+        row[f"{name}_std"] = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return row

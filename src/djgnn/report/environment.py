@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from djgnn.spectral import (
     smallest_eigenpairs,
     symmetrize,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MOST_NODES = 50_000
 SAMPLE_SIZE = 1_000
@@ -47,42 +44,27 @@ def environment_payload(data: RunData) -> dict[str, Any]:
     pairs = smallest_eigenpairs(part, count)
     degree = degrees(part)
     psi = pairs.vectors[:, 1:] / np.sqrt(degree)[:, None]
-    unit = weighted_unit(columns, degree)
+    # the columns without their degree-weighted mean, of unit length in the degree-weighted norm;
+    # a constant column becomes zero
+    centred = columns - (degree @ columns) / degree.sum()
+    length = np.sqrt(degree @ centred**2)
+    unit = centred / np.where(length > 1e-12, length, 1.0)
     rng = np.random.default_rng(0)
     shown = np.sort(rng.choice(inside.size, min(SAMPLE_SIZE, inside.size), replace=False))
     return {
         "component_share": found.component_share,
         "symmetrised": bool((matrix != data.graph.adjacency).nnz),
-        "eigenvalues": [float(v) for v in pairs.values[1:]],
-        "energies": _finite(found.energies),
-        "centred_energies": _finite(found.centred_energies),
-        "fiedler_share": _number(found.fiedler_share),
-        "orthogonality": _number(found.orthogonality),
-        "trace_ratio": _number(found.trace_ratio),
-        "commute_rank_correlation": _number(found.commute_rank_correlation),
-        "cosine": [_finite(row) for row in np.abs((degree[:, None] * psi).T @ unit).T],
-        "shown": inside[shown].tolist(),
-        "labels": data.labels[inside][shown].tolist(),
+        "eigenvalues": pairs.values[1:],
+        "energies": found.energies,
+        "centred_energies": found.centred_energies,
+        "fiedler_share": found.fiedler_share,
+        "orthogonality": found.orthogonality,
+        "trace_ratio": found.trace_ratio,
+        "commute_rank_correlation": found.commute_rank_correlation,
+        "cosine": np.abs((degree[:, None] * psi).T @ unit).T,
+        "shown": inside[shown],
+        "labels": data.labels[inside][shown],
         "columns": pack(unit[shown].T * math.sqrt(degree.sum()), "f4"),
         "eigenvectors": pack(psi[shown].T * math.sqrt(degree.sum()), "f4"),
         "num_nodes": int(inside.size),
     }
-
-
-def weighted_unit(columns: NDArray[np.float64], degree: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Columns without their degree-weighted mean, of unit length in the degree-weighted norm.
-
-    A constant column becomes zero.
-    """
-    centred = columns - (degree @ columns) / degree.sum()
-    length = np.sqrt(degree @ centred**2)
-    unit: NDArray[np.float64] = centred / np.where(length > 1e-12, length, 1.0)
-    return unit
-
-
-def _finite(values: NDArray[np.float64]) -> list[float | None]:
-    return [_number(v) for v in values]
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

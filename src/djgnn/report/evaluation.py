@@ -1,14 +1,15 @@
-"""How good the predictions are: interval, confusion, scores per class."""
+"""How good the predictions are: interval, confusion, scores per class, reliability."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from djgnn.report.run_data import PARTS, RunData
+from djgnn.training import calibration
 
 
 def accuracy_interval(correct: int, total: int) -> tuple[float, float]:
@@ -30,7 +31,7 @@ def auc_interval(auc: float, positives: int, negatives: int) -> tuple[float, flo
     r"""Newcombe's 95% interval of a ROC-AUC in percent (2006, part 2, method 5).
 
     As Wilson's for a share, it holds every area :math:`\theta` that is no more than z standard
-    errors away from the area seen, a, with the error that :math:`\theta` would have:
+    errors away from the observed area a, with the error that :math:`\theta` would have:
 
     .. math::
         (a - \theta)^2 \le z^2 \, \frac{\theta (1 - \theta)}{n_+ n_-} \Bigl( 1 + (\bar n - 1)
@@ -60,35 +61,43 @@ def auc_interval(auc: float, positives: int, negatives: int) -> tuple[float, flo
     return (100 * float(low), 100 * float(high))
 
 
-def confusion(
-    y: NDArray[np.int64], predicted: NDArray[np.int64], num_classes: int
-) -> NDArray[np.int64]:
-    """Counts, true class down and predicted class across.
+def score_interval(data: RunData) -> tuple[float, float]:
+    """The 95% interval of the test score over its nodes, in percent."""
+    y, said = data.labels[data.split.test], data.predicted[data.split.test]
+    if data.card["metric"] == "roc_auc":
+        score = data.card["result"]["test"]
+        counts = int((y == 1).sum()), int((y == 0).sum())
+        return auc_interval(math.nan if score is None else score, *counts)
+    return accuracy_interval(int((said == y).sum()), y.size)
 
-    Example:
-        >>> confusion(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
-        [[1, 1], [0, 1]]
+
+def evaluation_payload(data: RunData) -> dict[str, Any]:
+    """Confusion, scores per class and reliability of the nodes of each part of the split.
+
+    In a confusion matrix rows are true classes and columns predicted ones. Precision, recall and F1
+    are in percent, NaN where there is nothing to count; errors and bins of reliability are shares.
     """
-    counts = np.bincount(y * num_classes + predicted, minlength=num_classes**2)
-    return counts.reshape(num_classes, num_classes)
+    from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
-
-def class_scores(counts: NDArray[np.int64]) -> list[dict[str, Any]]:
-    """Precision, recall and F1 of every class in percent; ``None`` where there is nothing to count.
-
-    Example:
-        >>> class_scores(np.array([[1, 1], [0, 1]]))[1]
-        {'precision': 50.0, 'recall': 100.0, 'f1': 66.66666666666667, 'support': 1}
-    """
-    rows = []
-    for c in range(counts.shape[0]):
-        hit, true, said = int(counts[c, c]), int(counts[c].sum()), int(counts[:, c].sum())
-        rows.append(
-            {
-                "precision": 100 * hit / said if said else None,
-                "recall": 100 * hit / true if true else None,
-                "f1": 100 * 2 * hit / (true + said) if true + said else None,
-                "support": true,
-            }
-        )
-    return rows
+    part, classes = np.array(data.predictions["part"]), np.arange(data.graph.num_classes)
+    found = {}
+    for name in PARTS[1:]:
+        inside = (part == name) & (data.labels >= 0)
+        if not inside.any():
+            continue
+        y, said = data.labels[inside], data.predicted[inside]
+        scores = precision_recall_fscore_support(y, said, labels=classes, zero_division=np.nan)
+        bins = calibration.reliability(data.probabilities[inside], y)
+        found[name] = {
+            "nodes": int(inside.sum()),
+            "confusion": confusion_matrix(y, said, labels=classes),
+            "classes": [
+                {"precision": 100 * p, "recall": 100 * r, "f1": 100 * f1, "support": count}
+                for p, r, f1, count in zip(*scores, strict=True)
+            ],
+            "reliability": {
+                "error": calibration.calibration_error(bins),
+                "bins": [asdict(b) for b in bins if b.count],
+            },
+        }
+    return found

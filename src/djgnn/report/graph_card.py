@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from djgnn.checking import json_values
 from djgnn.graph import Graph
 from djgnn.jumps import twin_classes
 from djgnn.spectral import (
@@ -27,7 +28,7 @@ SPREAD = ("median", "low", "high")
 
 
 def measure_graph(graph: Graph, seed: int = 0, structural: bool = True) -> dict[str, Any]:
-    """Everything measured of a graph, as plain values.
+    """Everything measured of a graph, as plain values; infinite ones are ``None``.
 
     Args:
         graph: The graph.
@@ -43,11 +44,13 @@ def measure_graph(graph: Graph, seed: int = 0, structural: bool = True) -> dict[
         "leak": measure_leak(graph),
         "heterophily": measure_heterophily(graph, seed, structural),
     }
-    return {**found, "advice": advise(found["size"])}
+    found["advice"] = advise(found["size"])
+    plain: dict[str, Any] = json_values(found)
+    return plain
 
 
 def measure_size(graph: Graph) -> dict[str, Any]:
-    """Counts of nodes, edges and pieces, and whether every edge has its reverse.
+    """Counts of nodes, edges and components, and whether every edge has its reverse.
 
     Example:
         >>> g = Graph(np.array([[0, 1], [1, 1]]), num_nodes=3)
@@ -101,8 +104,8 @@ def measure_leak(graph: Graph) -> dict[str, Any] | None:
     """Whether duplicated nodes carry labels from train to test; ``None`` without splits.
 
     Counted are test nodes of split 0 with a training twin of the same label, both with rows of at
-    least two entries: with one entry, nodes hanging on the same neighbour are no duplicates. From a
-    tenth of the test nodes on it is called a leak.
+    least two entries: nodes that merely share their only neighbour are not duplicates. From a tenth
+    of the test nodes on it is called a leak.
     """
     if graph.y is None or not graph.num_splits:
         return None
@@ -121,8 +124,7 @@ def measure_heterophily(
 ) -> dict[str, Any] | None:
     """All measures as given and symmetrised, and R with its spread; ``None`` without two classes.
 
-    R is ``None`` if it is not asked for, or the largest component has one class; an infinite R
-    is written ``None`` too, as JSON has no such number.
+    R is ``None`` if it is not asked for, or the largest component has one class.
     """
     if len(_class_counts(graph)) < 2 or graph.y is None:
         return None
@@ -131,14 +133,14 @@ def measure_heterophily(
     if np.unique(graph.y[np.concatenate([source[both], target[both]])]).size < 2:
         return None
     found: dict[str, Any] = {
-        how: {m: _finite(homophily(graph, method=m, adjacency=how)) for m in homophily_methods()}
+        how: {m: homophily(graph, method=m, adjacency=how) for m in get_args(HomophilyMethod)}
         for how in ("given", "symmetric")
     }
     found["R"] = None
     inside = graph.y[largest_component(graph)]
     if structural and np.unique(inside[inside >= 0]).size >= 2:
         r = structural_heterophily(graph, random_state=seed)
-        found["R"] = {key: _finite(getattr(r, key)) for key in (*SPREAD, "component_share")}
+        found["R"] = {key: getattr(r, key) for key in (*SPREAD, "component_share")}
     return found
 
 
@@ -152,9 +154,8 @@ def advise(size: dict[str, Any]) -> dict[str, str]:
     3. Any other directed graph: ``given``; rows of A tell the nodes apart. On chameleon and
        squirrel adding the reverses costs ten points and more.
 
-    It is where to start, not a verdict: compare both on validation (``--set
-    pump_adjacency=symmetric``). On the WebKB graphs, case 2, the two differ by less than the
-    spread over splits.
+    This is a starting point: compare both on validation (option `pump_adjacency`). On the WebKB
+    graphs, case 2, the two differ by less than the spread over splits.
 
     Example:
         >>> advise({"direction": "directed", "nodes": 10, "empty_rows": 4})["adjacency"]
@@ -168,15 +169,6 @@ def advise(size: dict[str, Any]) -> dict[str, str]:
         return {"adjacency": "symmetric", "why": why}
     why = f"directed, and only {empty:.0%} of the rows are empty: rows tell the nodes apart"
     return {"adjacency": "given", "why": why}
-
-
-def homophily_methods() -> Iterable[HomophilyMethod]:
-    """Names of the measures of agreement along edges."""
-    return get_args(HomophilyMethod)
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def _twins(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
@@ -232,7 +224,7 @@ def card_rows(found: dict[str, Any]) -> Iterable[tuple[str, str]]:
 
 
 def _heterophily_rows(found: dict[str, Any]) -> Iterable[tuple[str, str]]:
-    for method in homophily_methods():
+    for method in get_args(HomophilyMethod):
         one, two = (
             "none" if found[how][method] is None else f"{found[how][method]:.3f}"
             for how in ("given", "symmetric")

@@ -51,7 +51,7 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
         "bias": pack(np.take_along_axis(data.bias[chosen], top[:, :2], axis=1), "f4"),
         "ranks": pack_index(data.ranks[chosen], n),
         "weights": pack(data.weight[chosen], "f4"),
-        "branches": [list(b) for b in data.branches],
+        "branches": data.branches,
         "edges": _edges(data),
     }
 

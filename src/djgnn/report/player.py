@@ -28,20 +28,21 @@ def player_payload(data: RunData) -> dict[str, Any] | None:
     nodes = recording.nodes[order]
     ranks = sampled_ranks(data, recording)
     place = np.argsort(order)  # where each sampled node is drawn
+    known = (labels[data.graph.edge_index] >= 0).all(axis=0)
     return {
-        "nodes": nodes.tolist(),
-        "labels": labels[nodes].tolist(),
+        "nodes": nodes,
+        "labels": labels[nodes],
         "whole": nodes.size == data.graph.num_nodes,
         "num_nodes": data.graph.num_nodes,
-        "epochs": recording.epochs.tolist(),
+        "epochs": recording.epochs,
         "selected": int(data.card["result"]["epoch"]),
-        "scale": [float(s) for s in recording.scale],
-        "branches": [list(b) for b in data.branches],
+        "scale": recording.scale,
+        "branches": data.branches,
         "u": pack_fraction(recording.u[:, order]),
         "ranks": pack_index(place[ranks][:, order], nodes.size),
         "points": pack_fraction(planar(recording.logits[:, order])),
         "agreement": agreement(recording.ranks, recording.nodes, labels, data.branches),
-        "homophily": _edge_homophily(data),
+        "homophily": homophily(data.graph, method="edge") if known.any() else None,
     }
 
 
@@ -132,11 +133,3 @@ def planar(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     reach = float(np.quantile(np.abs(points[-1]), 0.995)) if points.size else 0.0
     scaled: NDArray[np.float64] = np.clip(points / (reach or 1.0), -1, 1)
     return scaled
-
-
-def _edge_homophily(data: RunData) -> float | None:
-    y, (source, target) = data.labels, data.graph.edge_index
-    if not ((y[source] >= 0) & (y[target] >= 0)).any():
-        return None
-    value = float(homophily(data.graph, method="edge"))
-    return value if np.isfinite(value) else None

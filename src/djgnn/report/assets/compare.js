@@ -59,32 +59,7 @@ function drawPivot() {
     return { number: cell[mean] !== null && cell[mean] === best.get(d) ? el("strong", { text }) : cell[mean] === null && cell.status !== "done" ? cell.status : text };
   })]);
   byId("pivot").replaceChildren(table(["model", ...sets.map((d) => ({ number: outside(d) }))], rows, { rowHeads: true }));
-  drawDiagram(DATA.ranking[mean]);
-}
-
-// ranks on a line, names below on both sides, bars over models that are not told apart
-function drawDiagram(found) {
-  const place = byId("diagram");
-  if (!found) {
-    place.replaceChildren(el("p", { class: "note", text: "Needs two models or more with figures on the same two data sets or more." }));
-    return;
-  }
-  const { models: order, ranks, cliques, critical_difference: width } = found, k = order.length;
-  const half = Math.ceil(k / 2), w = 860, left = 230, right = w - 230, top = 64 + 14 * cliques.length, h = top + 34 + 24 * half;
-  const x = (rank) => left + ((rank - 1) / (k - 1)) * (right - left);
-  const root = svg("svg", { class: "cd", viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": `Average ranks: ${order.map((m, i) => `${m} ${ranks[i].toFixed(2)}`).join(", ")}; critical difference ${width.toFixed(2)}.` });
-  root.append(svg("line", { class: "axis", x1: left, x2: right, y1: top, y2: top }));
-  for (let r = 1; r <= k; r++) root.append(svg("line", { class: "axis", x1: x(r), x2: x(r), y1: top - 6, y2: top }), svg("text", { x: x(r), y: top + 16, "text-anchor": "middle", "font-size": 11, text: String(r) }));
-  const end = Math.min(x(1 + width), w - 10);
-  root.append(svg("line", { class: "axis", x1: left, x2: end, y1: 26, y2: 26, "stroke-width": 3 }), svg("text", { x: left, y: 18, text: `critical difference ${width.toFixed(2)}, ${found.sets.length} data sets, level ${found.alpha}` }));
-  cliques.forEach(([a, b], i) => root.append(svg("line", { class: "clique", x1: x(ranks[a]), x2: x(ranks[b]), y1: 44 + 14 * i, y2: 44 + 14 * i })));
-  order.forEach((name, i) => {
-    const onLeft = i < half, row = onLeft ? i : k - 1 - i, y = top + 40 + 24 * row, edge = onLeft ? left - 14 : right + 14;
-    root.append(svg("path", { class: "stem", d: `M${x(ranks[i])} ${top}V${y}H${edge}` }));
-    const short = name.length > 26 ? name.slice(0, 25) + "…" : name;
-    root.append(svg("text", { class: "model", x: edge + (onLeft ? -5 : 5), y: y + 4, "text-anchor": onLeft ? "end" : "start", text: onLeft ? `${short}  ${ranks[i].toFixed(2)}` : `${ranks[i].toFixed(2)}  ${short}` }));
-  });
-  place.replaceChildren(root);
+  for (const diagram of byId("diagram").children) diagram.hidden = diagram.dataset.ranking !== mean;
 }
 
 function drawCost() {
