@@ -15,10 +15,9 @@ from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.training import RunConfig, resolve, train
 from djgnn.training.inputs import build_djgnn, initialize
 from djgnn.training.loop import Fitted
-from djgnn.training.metrics import score
 from djgnn.training.progress import EpochRecord
 from djgnn.training.run import standard_error
-from djgnn.training.selection import judge
+from djgnn.training.selection import judge, score
 
 
 @pytest.fixture(scope="module")

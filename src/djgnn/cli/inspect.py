@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
@@ -39,7 +40,7 @@ def measure_cost(graph: Graph, config: RunConfig, seed: int, device: str) -> dic
         return None
     try:
         ready = graph if graph.num_splits else random_splits(graph, random_state=seed)
-        return estimate(ready, config, device=choose_device(device)).to_dict()
+        return asdict(estimate(ready, config, device=choose_device(device)))
     except InputError:
         return None  # nothing to learn from: `fit` says what is missing
 

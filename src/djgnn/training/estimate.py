@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ FRAGMENTS = 1.15
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CostEstimate:
     """Time and memory of a fit.
 
     `seconds` is for all epochs of the configuration; early stopping ends most runs before.
@@ -40,14 +40,10 @@ class Estimate:
     device: str
     threads: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return asdict(self)
-
 
 def estimate(
     graph: Graph, config: RunConfig, split: int = 0, device: torch.device | str = "cpu"
-) -> Estimate:
+) -> CostEstimate:
     """Run a few epochs of every training that a fit consists of, and extrapolate.
 
     Args:
@@ -70,10 +66,8 @@ def estimate(
     gated = training.structure_gate and module.structure is not None
     modules: list[nn.Module] = [module, *([module.without_structure()] if gated else [])]
     epoch = sum(_seconds(m, inputs, targets, config) for m in modules)
-    soonest = training.epochs
-    if training.patience is not None:
-        soonest = min(soonest, training.patience + 1)
-    return Estimate(
+    soonest = min(training.epochs, (training.patience or training.epochs) + 1)
+    return CostEstimate(
         epochs=training.epochs,
         trainings=len(modules),
         seconds_per_epoch=epoch / len(modules),

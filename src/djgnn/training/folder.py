@@ -1,9 +1,8 @@
-"""The run folder: everything a finished run leaves behind, written at once or not at all."""
+"""The run folder: everything that a finished run leaves, written as a whole or not at all."""
 
 from __future__ import annotations
 
 import csv
-import ctypes
 import dataclasses
 import io
 import json
@@ -36,7 +35,6 @@ from djgnn.training.selection import SplitResult
 FORMAT = "djgnn-run-1"
 RESULT, PREDICTIONS = "result.json", "predictions.csv"
 CONFIG, WEIGHTS, GRAPH = "config.yaml", "weights.safetensors", "graph.npz"
-HERE, EXCHANGE = -100, 2  # of renameat2 of Linux: relative to the working folder; swap both
 CARD_BYTES, TABLE_BYTES = 2**26, 2**33
 
 
@@ -88,9 +86,10 @@ def new_folder(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
     Raises:
         InputError: If something is there that may not be replaced, or cannot be written.
     """
-    target = _place(path)
+    target = Path(os.path.realpath(Path(path).expanduser()))  # a link is followed, and stays
     check_free(target, overwrite)
-    staging = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    mark = secrets.token_hex(4)
+    staging, old = (target.with_name(f".{target.name}.{mark}.{kind}") for kind in ("part", "old"))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         staging.mkdir()
@@ -100,31 +99,12 @@ def new_folder(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
         yield staging
         check_free(target, overwrite)  # something may have appeared there in the meantime
         if target.exists():
-            shutil.rmtree(_take_place(staging, target))
-        else:
-            os.replace(staging, target)
+            os.replace(target, old)
+        os.replace(staging, target)
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise
-
-
-def _take_place(new: Path, target: Path) -> Path:
-    """Put a folder where another one is, at no moment without one; returns where that went."""
-    try:
-        libc = ctypes.CDLL(None, use_errno=True)
-        done = libc.renameat2(HERE, os.fsencode(new), HERE, os.fsencode(target), EXCHANGE) == 0
-    except (AttributeError, OSError):  # not on this system
-        done = False
-    if done:
-        return new
-    old = target.with_name(f".{target.name}.{secrets.token_hex(4)}.old")
-    os.replace(target, old)
-    try:
-        os.replace(new, target)
-    except OSError:
-        os.replace(old, target)
-        raise
-    return old
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def check_free(path: str | Path, overwrite: bool = False) -> None:
@@ -133,37 +113,28 @@ def check_free(path: str | Path, overwrite: bool = False) -> None:
     Raises:
         InputError: If it is taken.
     """
-    target = _place(path)
+    target = Path(os.path.realpath(Path(path).expanduser()))
     above = next(place for place in target.parents if place.exists())
     if not above.is_dir():
         raise InputError(f"{path}: cannot be written, {above} is a file; name another folder")
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
-    if not _is_ours(target):
+    try:
+        card = json.loads(read_limited(target / RESULT, CARD_BYTES))
+    except (InputError, RecursionError, ValueError):
+        card = None
+    # What may be replaced: a run, or the cell of a table.
+    known = isinstance(card, dict) and (
+        card.get("format") == FORMAT or card.keys() >= {"model", "dataset", "seed", "failures"}
+    )
+    if not known:
         raise InputError(
-            f"{path}: exists already and is no run folder, so it is never replaced; name another"
+            f"{path}: exists already and is not a run folder, so it is never replaced; name another"
         )
     if not overwrite:
         raise InputError(
-            f"{path}: exists already; name another folder, or pass --overwrite (overwrite=True) "
-            "to replace it"
+            f"{path}: exists already; name another folder, or set overwrite to replace it"
         )
-
-
-def _place(path: str | Path) -> Path:
-    """Where a path really leads; a link is followed, and stays."""
-    return Path(os.path.realpath(Path(path).expanduser()))
-
-
-def _is_ours(folder: Path) -> bool:
-    """Whether a folder holds a result of ours, a run's or a table's cell."""
-    try:
-        card = json.loads(read_limited(folder / RESULT, CARD_BYTES))
-    except (InputError, RecursionError, ValueError):
-        return False
-    if not isinstance(card, dict):
-        return False
-    return card.get("format") == FORMAT or card.keys() >= {"model", "dataset", "seed", "failures"}
 
 
 def write_run(
@@ -209,7 +180,7 @@ def run_card(graph: Graph, fitted: Fitted, result: SplitResult, seed: int) -> di
 def write_model(
     folder: Path, graph: Graph, config: RunConfig, module: nn.Module, card: dict[str, Any]
 ) -> None:
-    """Write what a model needs to speak again: graph, options, weights and card."""
+    """Write what a model needs to predict again: graph, options, weights and card."""
     chosen = dataclasses.replace(config, model=getattr(module, "config", config.model))
     (folder / CONFIG).write_text(chosen.to_yaml(), "utf-8")
     (folder / RESULT).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", "utf-8")

@@ -20,10 +20,10 @@ from djgnn.model import DJGNN
 from djgnn.model.outputs import Encoding
 from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.config import TrainConfig
-from djgnn.training.metrics import decision, score
 from djgnn.training.minibatch import BatchPasses, epoch
 from djgnn.training.passes import Passes, two_phase
 from djgnn.training.progress import EpochRecord, Progress
+from djgnn.training.selection import decision, score
 
 Indices = np.ndarray[Any, np.dtype[np.int64]]
 Decisions = np.ndarray[Any, Any]
@@ -93,7 +93,7 @@ class Fitted:
 
     Shapes:
         logits ``[n, classes]``; decisions ``[epochs, test nodes]``, see
-        :func:`djgnn.training.metrics.decision`.
+        :func:`djgnn.training.selection.decision`.
     """
 
     module: nn.Module

@@ -1,10 +1,10 @@
-"""Predictions as people read them: one row per node, the doubtful ones flagged."""
+"""Predictions as a table: one row per node, the doubtful ones flagged."""
 
 from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -40,24 +40,25 @@ def prediction_csv(
     Shapes:
         shares ``[n, classes]``, anchors ``[n]``.
     """
-    best = shares.argmax(axis=1)
-    probability = shares.max(axis=1)
+    rows = np.arange(graph.num_nodes)
+    best, probability = shares.argmax(axis=1), shares.max(axis=1)
     rest = shares.copy()
-    rest[np.arange(len(best)), best] = 0
+    rest[rows, best] = 0
     margin = probability - rest.max(axis=1)
+    part = np.full(graph.num_nodes, "", dtype="<U10")
+    if split is not None:
+        part[split.train], part[split.val], part[split.test] = "train", "validation", "test"
     classes, names = graph.classes(), graph.names()
-    part = _parts(graph, split)
     flags = node_flags(graph, part == "train" if anchors is None else anchors)
     known = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
     file = io.StringIO(newline="")
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow([*COLUMNS, *(f"p({name})" for name in classes)])
-    for i in range(graph.num_nodes) if only is None else only.tolist():
+    for i in (rows if only is None else only).tolist():
         label = "" if known[i] < 0 else classes[known[i]]
         numbers = (f"{probability[i]:.6f}", f"{margin[i]:.6f}")
         every = (f"{share:.6f}" for share in shares[i])
-        row = [names[i], classes[best[i]], *numbers, label, part[i], flags[i], *every]
-        writer.writerow(row)
+        writer.writerow([names[i], classes[best[i]], *numbers, label, part[i], flags[i], *every])
     return file.getvalue()
 
 
@@ -65,24 +66,19 @@ def node_flags(graph: Graph, anchors: NDArray[np.bool_]) -> list[str]:
     """What makes the prediction of a node weak, in words.
 
     ``isolated``: no edge. ``featureless``: all features zero. ``unreached``: no path to an anchor,
-    whatever the direction of the edges; only features and jumps speak for it.
+    whatever the direction of the edges; its prediction comes from features and jumps alone.
 
     Example:
         >>> graph = Graph(np.array([[0], [1]]), num_nodes=3)
         >>> node_flags(graph, np.array([True, False, False]))
         ['', '', 'isolated unreached']
     """
-    touched = np.zeros(graph.num_nodes, dtype=np.bool_)
-    touched[graph.edge_index.reshape(-1)] = True
-    filled = np.ones(graph.num_nodes, dtype=np.bool_)
+    touched = np.bincount(graph.edge_index.reshape(-1), minlength=graph.num_nodes) > 0
+    flags = {"isolated": ~touched}
     if graph.x is not None:
-        filled = np.asarray(abs(graph.x).sum(axis=1)).reshape(-1) > 0
-    columns = (
-        ("isolated", ~touched),
-        ("featureless", ~filled),
-        ("unreached", ~reached(graph, anchors)),
-    )
-    return [" ".join(n for n, mask in columns if mask[i]) for i in range(graph.num_nodes)]
+        flags["featureless"] = np.asarray(abs(graph.x).sum(axis=1)).reshape(-1) == 0
+    flags["unreached"] = ~reached(graph, anchors)
+    return [" ".join(n for n, mask in flags.items() if mask[i]) for i in range(graph.num_nodes)]
 
 
 def reached(graph: Graph, anchors: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -92,11 +88,3 @@ def reached(graph: Graph, anchors: NDArray[np.bool_]) -> NDArray[np.bool_]:
     _, component = connected_components(graph.adjacency, directed=False)
     found: NDArray[np.bool_] = np.isin(component, np.unique(component[anchors]))
     return found
-
-
-def _parts(graph: Graph, split: Split | None) -> NDArray[Any]:
-    part = np.full(graph.num_nodes, "", dtype="<U10")
-    if split is not None:
-        for name, mask in (("train", split.train), ("validation", split.val), ("test", split.test)):
-            part[mask] = name
-    return part

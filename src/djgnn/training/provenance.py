@@ -9,23 +9,19 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
-_PACKAGES = ("djgnn", "torch", "torch_geometric", "numpy", "scipy", "scikit-learn")
+_PACKAGES = ("torch", "torch_geometric", "numpy", "scipy", "scikit-learn")
 
 
 def versions() -> dict[str, str]:
     """Versions of this package, of what it computes with, and of Python."""
-    found = {
+    from djgnn import __version__
+
+    return {
         "python": platform.python_version(),
         "platform": f"{sys.platform}-{platform.machine()}",
+        "djgnn": __version__,
+        **{name: metadata.version(name) for name in _PACKAGES},
     }
-    for name in _PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            from djgnn import __version__
-
-            found[name] = __version__ if name == "djgnn" else "not installed"
-    return found
 
 
 class PeakMemory:

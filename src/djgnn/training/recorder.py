@@ -1,11 +1,11 @@
-"""A recording of a training run: what the homophiliation looked like, at a few epochs.
+"""A recording of a training run: positions, ranks and weights at a few epochs.
 
-It looks on and changes nothing: no random number is drawn and no label is read.
+Recording draws no random number, reads no label and does not change the training.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,6 @@ from djgnn.model.outputs import Encoding
 from djgnn.training.loop import Fitted
 from djgnn.training.passes import encode_all
 from djgnn.training.progress import EpochRecord
-from djgnn.training.record_check import MAX_BYTES, check_record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,6 +29,23 @@ if TYPE_CHECKING:
 RECORD = "record.npz"
 SAMPLE_SIZE = 700
 GROWTH = 1.25
+MAX_BYTES = 256 * 2**20
+LAST_EPOCH, LARGEST = 2**31, 1e15
+SHAPES: dict[str, tuple[str, ...]] = {
+    "nodes": ("nodes",),
+    "epochs": ("snapshots",),
+    "u": ("snapshots", "nodes", "channels"),
+    "ranks": ("snapshots", "nodes", "ranks"),
+    "weight": ("snapshots", "nodes", "ranks"),
+    "logits": ("snapshots", "nodes", "classes"),
+    "scale": ("snapshots",),
+    "seen": ("epochs",),
+    "alpha": ("epochs", "branches"),
+    "trace_ratio": ("epochs",),
+    "orthogonality": ("epochs",),
+}
+WHOLE = ("nodes", "epochs", "ranks", "seen")
+LOSSES = ("trace_ratio", "orthogonality")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +53,14 @@ class Recording:
     """Snapshots of a run on a sample of its nodes, and a few figures of every epoch.
 
     Attributes:
-        nodes: ``[m]``, the sampled nodes, ascending; all of them where there are few.
+        nodes: ``[m]``, the sampled nodes, ascending; all of them in a small graph.
         epochs: ``[s]``, the epochs of the snapshots; the selected one is among them.
         u: ``[s, m, p]``, positions.
         ranks: ``[s, m, R]``, the nodes at each rank of the sampled ones, anywhere in the graph.
         weight: ``[s, m, R]``, their coefficients exp(-s d).
         logits: ``[s, m, classes]``.
         scale: ``[s]``, the factor of the distances.
-        seen: ``[e]``, the epochs that were looked at: all, but for a run that was continued.
+        seen: ``[e]``, the observed epochs: all, unless the run was resumed.
         alpha: ``[e, branches]``, mixing weights after each of them.
         trace_ratio: ``[e]``, the pump's first loss after each of them.
         orthogonality: ``[e]``, its second.
@@ -73,7 +89,8 @@ class Recording:
 
         Args:
             folder: The run folder.
-            sizes: What is known of the run, see :func:`djgnn.training.record_check.check_record`.
+            sizes: Known lengths by name, `channels`, `ranks`, `classes` and `branches` (see
+                `SHAPES`), and `num_nodes`, the nodes of the graph.
 
         Raises:
             InputError: If the file is there but cannot be read, or does not fit together.
@@ -81,36 +98,61 @@ class Recording:
         path = Path(folder).expanduser() / RECORD
         if not path.is_file():
             return None
-        names = [f.name for f in fields(cls)]
         try:
-            found = read_arrays(path, names, MAX_BYTES)
-            return cls(**check_record(path, found, sizes))
+            return cls(**_checked(path, read_arrays(path, list(SHAPES), MAX_BYTES), sizes))
         except InputError as error:
             raise InputError(
-                f"{error}; run `djgnn fit --record` again, or delete the file to go on without it"
+                f"{error}; record the run again, or delete the file to do without it"
             ) from error
 
 
-@dataclass(frozen=True, eq=False)
-class _Snapshot:
-    epoch: int
-    u: Tensor
-    ranks: Tensor
-    weight: Tensor
-    logits: Tensor
-    scale: float
+def _checked(
+    path: Path, arrays: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]
+) -> dict[str, NDArray[Any]]:
+    """The arrays of a recording, if their types, shapes and ranges fit together and to the run."""
+    lengths = dict(sizes)
+    num_nodes = lengths.pop("num_nodes", np.iinfo(np.int64).max)
+    found: dict[str, NDArray[Any]] = {}
+    for key, names in SHAPES.items():
+        if key not in arrays:
+            raise InputError(f"{path}: key {key!r} is missing")
+        array, whole = arrays[key], key in WHOLE
+        # Equal names have equal lengths.
+        fits = array.ndim == len(names) and all(
+            length > 0 and lengths.setdefault(name, length) == length
+            for name, length in zip(names, array.shape, strict=True)
+        )
+        if array.dtype.kind not in ("iu" if whole else "f") or not fits:
+            wanted = ", ".join(f"{name} {lengths.get(name, '> 0')}" for name in names)
+            raise InputError(
+                f"{path}: key {key!r} must hold {'whole' if whole else 'floating point'} numbers "
+                f"in the shape [{wanted}] (got {array.dtype} {list(array.shape)})"
+            )
+        with np.errstate(over="ignore"):  # an infinity is found below
+            kept = np.int64 if whole else np.float64 if key == "scale" else np.float32
+            found[key] = array.astype(kept)
+        low, high = (0, LAST_EPOCH) if whole else (-LARGEST, LARGEST)
+        high = num_nodes if key in ("nodes", "ranks") else high
+        if key not in LOSSES and not ((found[key] >= low) & (found[key] < high)).all():
+            least, most = found[key].min(), found[key].max()
+            raise InputError(
+                f"{path}: key {key!r} must lie from {low} to below {high} (got {least} to {most})"
+            )
+        if key in ("nodes", "epochs") and (np.diff(found[key]) <= 0).any():
+            raise InputError(f"{path}: key {key!r} must ascend, each value once")
+    return found
 
 
 @dataclass(eq=False)
 class _Take:
     """What was seen of one model; a run with a structure gate trains two."""
 
-    snapshots: list[_Snapshot] = field(default_factory=list)
+    snapshots: dict[int, dict[str, Tensor]] = field(default_factory=dict)
     seen: list[int] = field(default_factory=list)
     alpha: list[Tensor] = field(default_factory=list)
     losses: list[Tensor] = field(default_factory=list)
 
-    def look(self, epoch: int, module: DJGNN, encoding: Encoding) -> None:
+    def add_epoch(self, epoch: int, module: DJGNN, encoding: Encoding) -> None:
         """Note the figures of an epoch."""
         pump = encoding.pump
         self.seen.append(epoch)
@@ -142,26 +184,29 @@ class Recorder:
 
     def wants(self, epoch: int) -> bool:
         """Whether an epoch is one of the spaced ones."""
-        return epoch < 4 or _step(epoch) != _step(epoch - 1)
+        if epoch < 4:
+            return True
+        before, now = np.floor(np.log([epoch - 1, epoch]) / np.log(GROWTH))
+        return bool(before != now)
 
     def __call__(
         self, record: EpochRecord, module: nn.Module, encoding: Encoding | None, logits: Tensor
     ) -> None:
-        """Look at one epoch; models without jumps are passed over."""
+        """Observe one epoch; models without jumps are skipped."""
         if not isinstance(module, DJGNN) or encoding is None:
             return
         if record.epoch == 0 or id(module) not in self._takes:
             self._takes[id(module)] = _Take()
         take = self._takes[id(module)]
-        take.look(record.epoch, module, encoding)
+        take.add_epoch(record.epoch, module, encoding)
         if self.wants(record.epoch):
-            take.snapshots.append(self._snapshot(record.epoch, module, encoding, logits))
+            take.snapshots[record.epoch] = self._snapshot(module, encoding, logits)
 
     def finish(self, fitted: Fitted, inputs: tuple[Any, Any]) -> Recording:
         """The recording of the model that was kept.
 
-        Of a model that was not observed, as its training had ended before the run was continued,
-        it has the selected epoch alone.
+        A model whose training had ended before the run was resumed was not observed: its recording
+        has the selected epoch alone.
 
         Args:
             fitted: What training gave.
@@ -176,48 +221,39 @@ class Recorder:
                 f"recording: only a DJ-GNN can be recorded (got {type(module).__name__})"
             )
         take = self._takes.get(id(module), _Take())
-        shots = {s.epoch: s for s in take.snapshots}
-        if fitted.epoch not in shots:
+        if fitted.epoch not in take.snapshots:
             encoding = encode_all(module, inputs)
-            shots[fitted.epoch] = self._snapshot(fitted.epoch, module, encoding, fitted.logits)
+            take.snapshots[fitted.epoch] = self._snapshot(module, encoding, fitted.logits)
             if not take.seen:
-                take.look(fitted.epoch, module, encoding)
-        fixed = (
-            None
-            if module.log_scale is not None
-            else float(torch.as_tensor(module.scale(inputs[1])))
-        )
-        return self._recording(take, [shots[e] for e in sorted(shots)], fixed)
-
-    def _snapshot(self, epoch: int, module: DJGNN, encoding: Encoding, logits: Tensor) -> _Snapshot:
-        rows = torch.from_numpy(self.nodes).to(logits.device)
-        parts = (encoding.pump.u, encoding.table.index, encoding.table.weight, logits)
-        u, ranks, weight, scores = (part.detach()[rows].cpu() for part in parts)
-        scale = math.nan if module.log_scale is None else float(module.log_scale.detach().exp())
-        return _Snapshot(epoch, u, ranks, weight, scores, scale)
-
-    def _recording(
-        self, take: _Take, shots: list[_Snapshot], fixed_scale: float | None
-    ) -> Recording:
-        def stack(key: str) -> NDArray[Any]:
-            values: NDArray[Any] = torch.stack([getattr(s, key) for s in shots]).numpy()
-            return values
-
+                take.add_epoch(fitted.epoch, module, encoding)
+        epochs = sorted(take.snapshots)
+        stacked = {
+            key: torch.stack([take.snapshots[e][key] for e in epochs]).numpy()
+            for key in ("u", "ranks", "weight", "logits", "scale")
+        }
+        if module.log_scale is None:  # a scale that is not learned is that of the graph
+            stacked["scale"][:] = float(torch.as_tensor(module.scale(inputs[1])))
         losses = torch.stack(take.losses).cpu().numpy()
         return Recording(
             nodes=self.nodes,
-            epochs=np.array([s.epoch for s in shots]),
-            u=stack("u"),
-            ranks=stack("ranks"),
-            weight=stack("weight"),
-            logits=stack("logits"),
-            scale=np.array([s.scale if fixed_scale is None else fixed_scale for s in shots]),
+            epochs=np.array(epochs),
+            **stacked,
             seen=np.array(take.seen),
             alpha=torch.stack(take.alpha).cpu().numpy(),
             trace_ratio=losses[:, 0],
             orthogonality=losses[:, 1],
         )
 
-
-def _step(epoch: int) -> int:
-    return int(np.floor(np.log(epoch) / np.log(GROWTH)))
+    def _snapshot(self, module: DJGNN, encoding: Encoding, logits: Tensor) -> dict[str, Tensor]:
+        rows = torch.from_numpy(self.nodes).to(logits.device)
+        table = encoding.table
+        parts = {
+            "u": encoding.pump.u,
+            "ranks": table.index,
+            "weight": table.weight,
+            "logits": logits,
+        }
+        found = {key: part.detach()[rows].cpu() for key, part in parts.items()}
+        learned = module.log_scale
+        scale = 0.0 if learned is None else float(learned.detach().exp())
+        return {**found, "scale": torch.tensor(scale, dtype=torch.float64)}
