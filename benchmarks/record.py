@@ -2,9 +2,9 @@
 
     python benchmarks/record.py cora squirrel [--epochs 60] [--repeats 3]
 
-Both trainings alternate. Seconds are those of the processor, which what else a machine does hardly
-changes. Prints the seconds of the fastest of each, their ratio, and the share that the observer
-itself spent: the sum of its calls and of putting the recording together.
+Both trainings alternate. Seconds are processor time, which other load on the machine hardly
+changes. Prints the seconds of the fastest of each, their ratio, and the observer's own share: the
+sum of its calls and of building the recording at the end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arrays inside a page: little-endian bytes in base64, which a browser takes as they are."""
+"""Arrays inside a page: little-endian bytes in base64, which a browser reads directly."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pack(values: ArrayLike, kind: str) -> dict[str, Any]:
 
 
 def unpack(packed: dict[str, Any]) -> NDArray[Any]:
-    """The inverse of :func:`pack`, for tests and for who reads a page with Python.
+    """The inverse of :func:`pack`, for tests and for readers of a page in Python.
 
     Example:
         >>> unpack(pack([3, 4], "u2")).tolist()
@@ -47,5 +47,5 @@ def pack_index(values: ArrayLike, below: int) -> dict[str, Any]:
 
 
 def pack_fraction(values: ArrayLike) -> dict[str, Any]:
-    """Numbers in [-1, 1] in two bytes, to 1/32767: for pictures, not for figures."""
+    """Numbers in [-1, 1] in two bytes, rounded to 1/32767: to draw, not to quote."""
     return pack(np.rint(np.clip(values, -1, 1) * 32767), "i2")

@@ -1,16 +1,13 @@
-"""The node explorer's data: every node of a table of moderate size, or a sample of a larger one."""
+"""The node explorer's data: every node of a graph of moderate size, or a sample of a larger one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from djgnn.report.arrays import pack, pack_index
 from djgnn.report.run_data import PARTS, RunData
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MOST_NODES = 50_000
 MOST_CLASSES = 5
@@ -27,7 +24,10 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     chosen = np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
     top = np.argsort(-data.probabilities[chosen], axis=1, kind="stable")[:, :MOST_CLASSES]
-    top = _lead(top, data.predicted[chosen])
+    for i in np.flatnonzero(top[:, 0] != data.predicted[chosen]):
+        # rounding put another class beside the predicted one: the predicted class goes first
+        first = data.predicted[chosen[i]]
+        top[i] = [first, *top[i][top[i] != first]][: top.shape[1]]
     names = data.graph.names()
     flags = data.predictions.get("flags", [])
     part = np.array([PARTS.index(p) for p in data.predictions["part"]])
@@ -40,8 +40,8 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
         "predicted": pack_index(data.predicted, classes),
         "part": pack_index(part, len(PARTS)),
         "flags": [flags[i] for i in chosen] if any(flags) else None,
-        "probability": pack(_numbers(data, "probability")[chosen], "f4"),
-        "margin": pack(_numbers(data, "margin")[chosen], "f4"),
+        "probability": pack([float(data.predictions["probability"][i]) for i in chosen], "f4"),
+        "margin": pack([float(data.predictions["margin"][i]) for i in chosen], "f4"),
         "top": pack_index(top, classes),
         "probabilities": pack(np.take_along_axis(data.probabilities[chosen], top, axis=1), "f4"),
         # of the predicted class and of the one after it
@@ -56,24 +56,10 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
     }
 
 
-def _lead(top: NDArray[np.int64], predicted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Put the predicted class first, should rounding have put another beside it."""
-    ties = np.flatnonzero(top[:, 0] != predicted)
-    for i in ties:
-        rest = top[i][top[i] != predicted[i]]
-        top[i] = np.concatenate([[predicted[i]], rest])[: top.shape[1]]
-    return top
-
-
-def _numbers(data: RunData, key: str) -> NDArray[np.float64]:
-    return np.array(data.predictions[key], dtype=np.float64)
-
-
 def _edges(data: RunData) -> dict[str, Any]:
     """Out-neighbours as CSR; where they are too many, at most `kept` of each node."""
     n, a = data.graph.num_nodes, data.graph.adjacency
-    size = 1 if n <= 1 << 8 else 2 if n <= 1 << 16 else 4
-    budget = ADJACENCY_BYTES // size
+    budget = ADJACENCY_BYTES // (1 if n <= 1 << 8 else 2 if n <= 1 << 16 else 4)
     degree = np.diff(a.indptr)
     kept = int(degree.max(initial=0))
     while kept > 1 and np.minimum(degree, kept).sum() > budget:

@@ -50,7 +50,7 @@ def sampled_ranks(data: RunData, recording: Recording) -> NDArray[np.int64]:
     """The ranks of the sampled nodes among themselves, as positions in ``recording.nodes``.
 
     Where the sample is the whole graph these are the recorded ranks. Where it is not, the nodes
-    at the recorded ranks are mostly outside, and the lists are drawn up anew from the sampled
+    at the recorded ranks are mostly outside, so the lists are computed again from the sampled
     rows of U, by the same rule.
 
     Shapes:
@@ -78,7 +78,7 @@ def agreement(
 ) -> list[list[dict[str, Any]]]:
     """Share of links that join equal labels, per snapshot and jump.
 
-    Links from a node to itself are counted apart: they agree by nature.
+    Links from a node to itself always agree; they are counted separately.
 
     Args:
         ranks: Nodes at each rank, anywhere in the graph.
@@ -116,7 +116,7 @@ def agreement(
 
 
 def planar(logits: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Class scores in two dimensions: one projection for all snapshots, so that nothing jumps.
+    """Class scores in two dimensions: one projection for all snapshots, so that points move little.
 
     The principal axes are those of all snapshots together; every snapshot is centred, and all
     share one scale, in which one coordinate in two hundred is cut off at 1.

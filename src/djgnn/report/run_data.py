@@ -1,4 +1,4 @@
-"""Everything a page or a figure shows of one run, gathered from its folder once."""
+"""Everything a page shows of one run, read from its folder once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PARTS = ("", "train", "validation", "test")
 
 @dataclass(frozen=True, eq=False)
 class RunData:
-    """One run: what its files say, and what its model does on its graph.
+    """One run: what its files hold, and what its model computes on its graph.
 
     Attributes:
         folder: Where it was read.
@@ -51,7 +51,6 @@ class RunData:
         alpha: Mixing weight of every branch, by name.
         contributions: ``[n, branches, classes]``; with `bias` they add up to the logits.
         bias: ``[n, classes]``.
-        scale: The factor of the distances.
     """
 
     folder: Path
@@ -69,7 +68,6 @@ class RunData:
     alpha: dict[str, float]
     contributions: NDArray[np.float32]
     bias: NDArray[np.float32]
-    scale: float
 
     @property
     def split(self) -> Split:
@@ -100,16 +98,16 @@ def load_run(folder: str | Path) -> RunData:
     predictions = _columns(path / PREDICTIONS, read_predictions(path))
     _check_predictions(path / PREDICTIONS, predictions, stored.graph)
     stored.graph.split(stored.split)
+    records, columns = read_history(path), [f.name for f in dataclasses.fields(EpochRecord)]
     module = stored.module
     with torch.no_grad():
         output = module.run(*stored.inputs)
         added, bias = contributions(module.mixture, output.embeddings)
-        scale = float(torch.as_tensor(module.scale(stored.inputs[1])))
     return RunData(
         folder=path,
         card=stored.card,
         config=stored.config,
-        history=_history(read_history(path)),
+        history={key: np.array([getattr(r, key) for r in records]) for key in columns},
         predictions=predictions,
         graph=stored.graph,
         recording=_recording(path, stored, output),
@@ -121,7 +119,6 @@ def load_run(folder: str | Path) -> RunData:
         alpha=dict(zip(module.branch_names, output.alpha.tolist(), strict=True)),
         contributions=added.detach().numpy(),
         bias=bias.detach().numpy(),
-        scale=scale,
     )
 
 
@@ -138,14 +135,10 @@ def _recording(path: Path, stored: StoredModel, output: DJOutput) -> Recording |
     if found is not None and kept not in found.epochs:
         raise InputError(
             f"{path / RECORD}: key 'epochs' must have the epoch that was kept, {kept}; record the "
-            f"run again, or delete the file to go on without it (got {found.epochs.tolist()[:20]})"
+            "run again, or delete the file to continue without it (got "
+            f"{found.epochs.tolist()[:20]})"
         )
     return found
-
-
-def _history(records: tuple[EpochRecord, ...]) -> dict[str, NDArray[np.float64]]:
-    names = [field.name for field in dataclasses.fields(EpochRecord)]
-    return {key: np.array([getattr(r, key) for r in records], dtype=np.float64) for key in names}
 
 
 def _columns(path: Path, text: str) -> dict[str, list[str]]:
@@ -161,7 +154,7 @@ def _columns(path: Path, text: str) -> dict[str, list[str]]:
 
 
 def _check_predictions(path: Path, columns: dict[str, list[str]], graph: Graph) -> None:
-    """One row per node, classes and parts that there are, shares between 0 and 1."""
+    """Refuse anything but one row per node, known classes and parts, shares between 0 and 1."""
     known = {"prediction": set(graph.classes()), "part": set(PARTS)}
     for key in ("prediction", "part", "probability", "margin"):
         if key not in columns:
