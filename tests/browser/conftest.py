@@ -41,7 +41,7 @@ def browser() -> Iterator[Any]:
 
 
 class Visit:
-    """A page that was opened, with everything it complained of or asked for."""
+    """A page that was opened, with its console messages, errors and requests."""
 
     def __init__(self, browser: Any, file: Path, **options: Any) -> None:
         options = {"viewport": {"width": 1280, "height": 900}, **options}
@@ -85,7 +85,7 @@ def _fit(graph: Graph, out: Path, dataset: str | None = None, **changes: Any) ->
 
 @pytest.fixture(scope="session")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run on the demo's graph, smaller, with names that would like to be markup."""
+    """A run on the demo's graph, smaller, with names that contain markup."""
     graph = random_splits(heterophilic_sbm(160), random_state=0)
     names = (*HOSTILE, *graph.names()[len(HOSTILE) :])
     hostile = dataclasses.replace(graph, node_names=names, class_names=CLASSES)

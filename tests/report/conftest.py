@@ -27,7 +27,7 @@ CLASSES = ("<b>bold</b>", 'a "quoted" class', "\u05e2\u05d1\u05e8\u05d9\u05ea", 
 
 
 def hostile_graph(num_nodes: int = 96) -> Graph:
-    """The generated graph with names that would like to be markup."""
+    """The generated graph with names that contain markup."""
     graph = random_splits(heterophilic_sbm(num_nodes), num_splits=2)
     names = [*HOSTILE, *graph.names()[len(HOSTILE) :]]
     return dataclasses.replace(graph, node_names=tuple(names), class_names=CLASSES)

@@ -1,4 +1,4 @@
-"""Intervals hold what they promise."""
+"""Intervals cover the true score as often as they claim."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_perfect_area_is_not_certain(positives: int, negatives: int) -> None:
     assert auc_interval(0.0, positives, negatives) == pytest.approx((0.0, 100 - low))
 
 
-def test_more_nodes_say_more() -> None:
+def test_more_nodes_narrow_the_interval() -> None:
     lows = [auc_interval(100.0, k, k)[0] for k in (1, 10, 100, 10_000, 1_000_000)]
     assert lows == sorted(lows)
     # as Wilson's interval of one success in one trial

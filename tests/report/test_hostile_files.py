@@ -184,7 +184,7 @@ def test_a_damaged_cell_is_refused(tmp_path: Path, value: Any, says: str) -> Non
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"model": ' * 100_000, '{"cells": 5}'])
-def test_json_of_no_use_is_refused(tmp_path: Path, text: str) -> None:
+def test_json_of_another_shape_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "c.json").write_text(text, "utf-8")
     with pytest.raises(InputError, match=r"c\.json"):
         comparison_payload([tmp_path / "c.json"])

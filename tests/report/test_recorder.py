@@ -29,7 +29,7 @@ def _train(graph, recorder, **changes):
     return fitted, inputs
 
 
-def test_looking_on_changes_nothing(graph):
+def test_recording_changes_nothing(graph):
     seen, _ = _train(graph, Recorder(graph.num_nodes))
     unseen, _ = _train(graph, None)
     assert torch.equal(seen.logits, unseen.logits)
