@@ -1,14 +1,11 @@
 """Exact theory on a graph, no learning; also the oracle of the learned parts."""
 
-from djgnn.spectral.absorbing import (
-    AbsorbingWalk,
-    RandomWalker,
-    absorbing_walk,
-    random_walker,
-)
 from djgnn.spectral.commute import (
     commute_time_embedding,
     commute_times,
+    embedding_distances,
+    escape_probabilities,
+    nearest_nodes,
 )
 from djgnn.spectral.diffusion import (
     diffusion_distances,
@@ -16,36 +13,17 @@ from djgnn.spectral.diffusion import (
     summed_diffusion,
     walk_spectrum,
 )
-from djgnn.spectral.dirichlet import (
+from djgnn.spectral.eigen import EigenPairs, fiedler_pair, smallest_eigenpairs
+from djgnn.spectral.heterophily import homophily
+from djgnn.spectral.labelings import (
+    AbsorbingWalk,
     HarmonicExtension,
-    harmonic_extension,
-)
-from djgnn.spectral.eigen import (
-    fiedler_pair,
-    smallest_eigenpairs,
-)
-from djgnn.spectral.eigensolvers import (
-    EigenPairs,
-)
-from djgnn.spectral.energy import (
-    column_energies,
-    dirichlet_energy,
-    rayleigh_quotients,
-)
-from djgnn.spectral.escape import (
-    escape_probabilities,
-    set_escape_probability,
-)
-from djgnn.spectral.fiedler_environment import (
-    FiedlerEnvironment,
-    fiedler_environment,
-)
-from djgnn.spectral.heterophily import (
-    homophily,
-)
-from djgnn.spectral.label_propagation import (
     PropagatedLabels,
+    RandomWalker,
+    absorbing_walk,
+    harmonic_extension,
     propagate_labels,
+    random_walker,
 )
 from djgnn.spectral.langevin import (
     diffusion_map,
@@ -55,38 +33,35 @@ from djgnn.spectral.langevin import (
     simulate_langevin,
 )
 from djgnn.spectral.laplacians import (
+    column_energies,
     components,
     degrees,
+    dirichlet_energy,
     is_undirected,
     laplacian_matrix,
     largest_component,
     normalized_adjacency,
+    rayleigh_quotients,
     symmetrize,
     transition_matrix,
 )
 from djgnn.spectral.metastability import (
     EscapeTime,
     escape_time,
+    set_escape_probability,
     simulate_escape_times,
     spectral_gap,
+    walk_until,
 )
-from djgnn.spectral.neighbours import (
-    embedding_distances,
-    nearest_nodes,
-)
-from djgnn.spectral.structural import (
-    StructuralHeterophily,
-    structural_heterophily,
-)
+from djgnn.spectral.structural import StructuralHeterophily, structural_heterophily
 from djgnn.spectral.trace_ratio import (
+    FiedlerEnvironment,
     TraceRatioBounds,
     TraceRatioSolution,
+    fiedler_environment,
     minimize_trace_ratio,
     trace_ratio,
     trace_ratio_bounds,
-)
-from djgnn.spectral.walks import (
-    walk_until,
 )
 
 __all__ = [

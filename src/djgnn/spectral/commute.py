@@ -1,42 +1,34 @@
-"""Commute times and effective resistances of a random walk."""
+"""Commute times, effective resistances and escape probabilities; neighbours in an embedding."""
 
 from __future__ import annotations
 
-import warnings
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
-from djgnn.errors import DisconnectedWarning, InputError
+from djgnn.errors import InputError
 from djgnn.spectral.eigen import smallest_eigenpairs
 from djgnn.spectral.laplacians import (
+    Adjacency,
+    Floats,
+    Nodes,
+    check_nodes,
     components,
+    connected_part,
     degrees,
     laplacian_matrix,
     require_undirected,
 )
 from djgnn.spectral.linear import solve_sparse
-from djgnn.spectral.neighbours import check_pairs, embedding_distances
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from djgnn.spectral.laplacians import Adjacency
-
-CommuteMethod = Literal["auto", "pseudo_inverse", "solve", "spectral", "sketch"]
 PSEUDO_INVERSE_UP_TO = 2000
 PAIRS_PER_SOLVE = 64
+TREE_UP_TO = 8
 
 
-def commute_times(
-    graph: Adjacency,
-    pairs: ArrayLike,
-    *,
-    method: CommuteMethod = "auto",
-    num: int | None = None,
-    random_state: int = 0,
-) -> NDArray[np.float64]:
+def commute_times(graph: Adjacency, pairs: ArrayLike) -> Floats:
     r"""Mean number of steps of a walk from i to j and back.
 
     .. math::
@@ -45,17 +37,13 @@ def commute_times(
                    \Bigl(\frac{\phi_r(i)}{\sqrt{d_i}} - \frac{\phi_r(j)}{\sqrt{d_j}}\Bigr)^2
 
     :math:`\lambda_r, \phi_r` of the normalised Laplacian, vol the sum of the degrees of the
-    component. The quadratic form alone is the effective resistance.
+    component. The quadratic form alone is the effective resistance. Up to 2,000 nodes the
+    pseudo-inverse is dense, above there is one sparse solve per pair. For many pairs take the
+    squared distances in :func:`commute_time_embedding`.
 
     Args:
         graph: An undirected graph; weights count.
         pairs: Pairs of nodes.
-        method: ``pseudo_inverse`` is the plain dense oracle; ``solve`` one sparse solve per pair;
-            ``spectral`` keeps `num` terms of the sum, from below; ``sketch`` projects on `num`
-            random directions, relative error about :math:`\sqrt{2 / num}`; ``auto`` is dense up to
-            2,000 nodes, else ``solve``.
-        num: Number of terms or directions; 64 terms, 256 directions if left out.
-        random_state: Seed of the eigensolver or of the directions.
 
     Shapes:
         pairs ``[m, 2]``, out ``[m]``.
@@ -64,7 +52,7 @@ def commute_times(
         Commute times; infinite between components.
 
     Raises:
-        InputError: If the graph is directed, or a pair or the method is not usable.
+        InputError: If the graph is directed, or a pair is not one of nodes.
 
     Example:
         >>> path = [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
@@ -72,99 +60,45 @@ def commute_times(
         [4.0, 8.0, 0.0]
 
     Reference:
-        Chandra et al., The electrical resistance of a graph, STOC 1989; Spielman and Srivastava,
-        Graph sparsification by effective resistances, STOC 2008.
+        Chandra et al., The electrical resistance of a graph, STOC 1989.
     """
     matrix = require_undirected(graph, where="commute time")
-    n = matrix.shape[0]
-    index = check_pairs(pairs, n)
-    if method == "auto":
-        method = "pseudo_inverse" if n <= PSEUDO_INVERSE_UP_TO else "solve"
-    if method not in ("pseudo_inverse", "solve", "spectral", "sketch"):
-        raise InputError(
-            f"method: choose auto, pseudo_inverse, solve, spectral or sketch (got {method!r})"
-        )
+    index = check_pairs(pairs, matrix.shape[0])
     label = components(matrix)
-    out = np.full(index.shape[0], np.inf)
-    out[index[:, 0] == index[:, 1]] = 0.0
-    wanted = (label[index[:, 0]] == label[index[:, 1]]) & (index[:, 0] != index[:, 1])
-    for component in np.unique(label[index[wanted, 0]]):
+    first, second = label[index].T
+    equal = index[:, 0] == index[:, 1]
+    out = np.where(equal, 0.0, np.inf)
+    for component in np.unique(first[(first == second) & ~equal]):
         nodes = np.flatnonzero(label == component)
-        chosen = np.flatnonzero(wanted & (label[index[:, 0]] == component))
-        local = np.searchsorted(nodes, index[chosen])
+        chosen = np.flatnonzero((first == component) & (second == component) & ~equal)
         part = matrix[nodes][:, nodes]
-        out[chosen] = _within_component(part, local, method, num, random_state)
+        resistance = _resistances(part, np.searchsorted(nodes, index[chosen]))
+        out[chosen] = part.sum() * resistance
     return out
 
 
-def _within_component(
-    part: sp.csr_array, pairs: NDArray[np.int64], method: str, num: int | None, random_state: int
-) -> NDArray[np.float64]:
-    volume = float(part.sum())
-    if method == "pseudo_inverse":
+def _resistances(part: sp.csr_array, pairs: Nodes) -> Floats:
+    """Effective resistances of pairs of nodes of a connected graph."""
+    if part.shape[0] <= PSEUDO_INVERSE_UP_TO:
         inverse = np.linalg.pinv(laplacian_matrix(part).toarray(), hermitian=True)
         diagonal = np.diag(inverse)
         i, j = pairs.T
-        return np.asarray(volume * (diagonal[i] + diagonal[j] - 2 * inverse[i, j]))
-    if method == "solve":
-        return volume * _resistances_by_solving(part, pairs)
-    if method == "spectral":
-        points = _spectral_embedding(part, num or 64, random_state)
-    else:
-        points = _sketch_embedding(part, num or 256, random_state)
-    return embedding_distances(points, pairs) ** 2
-
-
-def _grounded(part: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64]]:
-    """The Laplacian of a component without the row and column of its node of largest degree."""
-    delta = laplacian_matrix(part)
-    rest = np.delete(np.arange(part.shape[0]), int(degrees(part).argmax()))
-    return delta[rest][:, rest], rest
-
-
-def _resistances_by_solving(part: sp.csr_array, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
-    system, rest = _grounded(part)
+        return np.asarray(diagonal[i] + diagonal[j] - 2 * inverse[i, j])
     out = np.empty(pairs.shape[0])
     for begin in range(0, pairs.shape[0], PAIRS_PER_SOLVE):
-        chunk = pairs[begin : begin + PAIRS_PER_SOLVE]
-        column = np.arange(chunk.shape[0])
-        current = np.zeros((part.shape[0], chunk.shape[0]))
-        current[chunk[:, 0], column] = 1.0
-        current[chunk[:, 1], column] = -1.0
-        potential = np.zeros_like(current)
-        potential[rest] = solve_sparse(system, current[rest], symmetric=True)
+        current = pair_differences(pairs[begin : begin + PAIRS_PER_SOLVE], part.shape[0])
+        potential = _potentials(part, current)
         out[begin : begin + PAIRS_PER_SOLVE] = (current * potential).sum(axis=0)
     return out
 
 
-def _spectral_embedding(part: sp.csr_array, num: int, random_state: int) -> NDArray[np.float64]:
-    """Rows whose squared distances are commute times, cut after `num` terms."""
-    count = min(num + 1, part.shape[0])
-    pairs = smallest_eigenpairs(part, count, random_state=random_state)
-    degree = degrees(part)
-    scale = np.sqrt(degree.sum() / degree)[:, None]
-    return np.asarray(scale * pairs.vectors[:, 1:] / np.sqrt(pairs.values[1:]))
-
-
-def _sketch_embedding(part: sp.csr_array, num: int, random_state: int) -> NDArray[np.float64]:
-    r"""Random projections of :math:`\sqrt{vol}\, W^{1/2} B \Delta^+` (Spielman, Srivastava)."""
-    upper = sp.triu(part, k=1, format="coo")
-    edges, n = upper.nnz, part.shape[0]
-    incidence = sp.csr_array(
-        (
-            np.concatenate([np.sqrt(upper.data), -np.sqrt(upper.data)]),
-            (np.concatenate([upper.row, upper.col]), np.tile(np.arange(edges), 2)),
-        ),
-        shape=(n, edges),
-    )
-    signs = np.random.default_rng(random_state)
-    right = np.empty((n, num))
-    for column in range(num):
-        right[:, column] = incidence @ (2.0 * signs.integers(0, 2, edges) - 1.0)
-    system, rest = _grounded(part)
-    points = np.zeros((n, num))
-    points[rest] = solve_sparse(system, right[rest], symmetric=True, tol=1e-6)
-    return np.asarray(points * np.sqrt(part.sum() / num))
+def _potentials(part: sp.csr_array, current: Floats, tol: float = 1e-12) -> Floats:
+    """Potentials of injected currents in a connected graph, 0 at the node of largest degree."""
+    rest = np.delete(np.arange(part.shape[0]), int(degrees(part).argmax()))
+    system = laplacian_matrix(part)[rest][:, rest]
+    potential = np.zeros_like(current)
+    potential[rest] = solve_sparse(system, current[rest], symmetric=True, tol=tol)
+    return potential
 
 
 def commute_time_embedding(
@@ -173,21 +107,23 @@ def commute_time_embedding(
     method: Literal["spectral", "sketch"] = "spectral",
     num: int = 64,
     random_state: int = 0,
-) -> NDArray[np.float64]:
+) -> Floats:
     r"""Rows with :math:`\|Z_i - Z_j\|^2 \approx CT(i, j)`, for the largest component.
 
     Args:
         graph: An undirected graph.
-        method: ``spectral``: exact with ``num = n - 1``; or ``sketch``.
+        method: ``spectral`` keeps the first `num` terms of the sum, a lower bound, exact with
+            ``num = n - 1``; ``sketch`` projects on `num` random directions, relative error about
+            :math:`\sqrt{2 / num}`.
         num: Columns.
-        random_state: Seed.
+        random_state: Seed of the directions.
 
     Shapes:
         out ``[n, num]``.
 
     Returns:
         The embedding; nodes outside the largest component are NaN, with a warning. Feed it to
-        :func:`~djgnn.spectral.neighbours.nearest_nodes` for the k nearest.
+        :func:`nearest_nodes` for the k nearest.
 
     Raises:
         InputError: If the graph is directed, has no edge, or the method is unknown.
@@ -196,23 +132,157 @@ def commute_time_embedding(
         >>> z = commute_time_embedding([[0, 1, 0], [1, 0, 1], [0, 1, 0]], num=2)
         >>> round(float(((z[0] - z[2]) ** 2).sum()), 6)
         8.0
+
+    Reference:
+        Spielman and Srivastava, Graph sparsification by effective resistances, STOC 2008.
     """
-    matrix = require_undirected(graph, where="commute time")
-    inside = np.flatnonzero(components(matrix) == 0)
-    if inside.size < 2:
-        raise InputError("commute time: needs a component of two nodes or more (got 1)")
-    if method not in ("spectral", "sketch"):
-        raise InputError(f"method: choose 'spectral' or 'sketch' (got {method!r})")
-    if inside.size < matrix.shape[0]:
-        warnings.warn(
-            f"commute time: the embedding speaks of the largest component only, {inside.size} of "
-            f"{matrix.shape[0]} nodes; the others are NaN",
-            DisconnectedWarning,
-            stacklevel=2,
+    inside, part = connected_part(graph, where="commute time")
+    degree = degrees(part)
+    if method == "spectral":
+        pairs = smallest_eigenpairs(part, min(num + 1, degree.size))
+        scale = np.sqrt(degree.sum() / degree)[:, None]
+        points = scale * pairs.vectors[:, 1:] / np.sqrt(pairs.values[1:])
+    elif method == "sketch":
+        # Random signs on the edges: projections of sqrt(vol) W^1/2 B Delta^+.
+        upper = sp.triu(part, k=1, format="coo")
+        rng, n = np.random.default_rng(random_state), degree.size
+        flows = (np.sqrt(upper.data) * (2 * rng.integers(0, 2, upper.nnz) - 1) for _ in range(num))
+        current = np.stack(
+            [np.bincount(upper.row, f, n) - np.bincount(upper.col, f, n) for f in flows], axis=1
         )
-    part = matrix[inside][:, inside]
-    build = _spectral_embedding if method == "spectral" else _sketch_embedding
-    points = build(part, num, random_state)
-    out = np.full((matrix.shape[0], points.shape[1]), np.nan)
+        points = _potentials(part, current, tol=1e-6) * np.sqrt(degree.sum() / num)
+    else:
+        raise InputError(f"method: choose 'spectral' or 'sketch' (got {method!r})")
+    out = np.full((inside.size, points.shape[1]), np.nan)
     out[inside] = points
     return out
+
+
+def escape_probabilities(graph: Adjacency, pairs: ArrayLike) -> Floats:
+    r"""The probability that a walk from i reaches j before it comes back to i.
+
+    .. math:: p_{esc}(i \to j) = \frac{vol}{d_i\, CT(i, j)} = \frac{1}{d_i\, R_{eff}(i, j)}
+
+    (The paper has :math:`1 / CT(i, j)`, which lacks the factor :math:`vol / d_i`.) It is not
+    symmetric unless the degrees are equal.
+
+    Args:
+        graph: An undirected graph.
+        pairs: Pairs (i, j) of different nodes.
+
+    Shapes:
+        pairs ``[m, 2]``, out ``[m]``.
+
+    Returns:
+        The probabilities; 0 between components, NaN for i = j and for isolated i.
+
+    Raises:
+        InputError: As :func:`commute_times`.
+
+    Example:
+        >>> path = [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+        >>> escape_probabilities(path, [[0, 2], [1, 2]]).round(9).tolist()
+        [0.5, 0.5]
+
+    Reference:
+        Doyle and Snell, Random walks and electric networks, 1984, Section 1.3.4.
+    """
+    matrix = require_undirected(graph, where="escape probability")
+    times = commute_times(matrix, pairs)
+    degree = degrees(matrix)
+    label = components(matrix)
+    volume = np.bincount(label, weights=degree)[label]
+    start = np.asarray(pairs)[:, 0]
+    usable = (times > 0) & (degree[start] > 0)
+    return volume[start] / np.where(usable, degree[start] * times, np.nan)
+
+
+def check_pairs(pairs: ArrayLike, num_nodes: int) -> Nodes:
+    """Pairs of nodes as int64 ``[m, 2]``.
+
+    Raises:
+        InputError: If the shape is wrong or an id is not a node.
+    """
+    array = np.asarray(pairs)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise InputError(f"pairs: must have shape [m, 2], one pair per row (got {array.shape})")
+    return check_nodes(array, num_nodes, where="pairs")
+
+
+def pair_differences(pairs: Nodes, num_nodes: int) -> Floats:
+    """One column :math:`e_i - e_j` per pair (i, j), ``[n, m]``."""
+    ends, column = pairs.T, np.arange(pairs.shape[0])
+    out = np.zeros((num_nodes, column.size))
+    np.add.at(out, (ends[0], column), 1.0)
+    np.add.at(out, (ends[1], column), -1.0)
+    return out
+
+
+def embedding_distances(embedding: Floats, pairs: ArrayLike) -> Floats:
+    r"""Euclidean distances :math:`\|Z_i - Z_j\|` of given pairs.
+
+    Args:
+        embedding: One row per node; a row of NaN marks a node without a place.
+        pairs: Pairs of nodes.
+
+    Shapes:
+        embedding ``[n, q]``, pairs ``[m, 2]``, out ``[m]``.
+
+    Returns:
+        The distances, NaN where an end has no place.
+
+    Raises:
+        InputError: If the pairs are not pairs of nodes.
+
+    Example:
+        >>> embedding_distances(np.array([[0.0, 0.0], [3.0, 4.0]]), [[0, 1]]).tolist()
+        [5.0]
+    """
+    index = check_pairs(pairs, embedding.shape[0])
+    out = np.empty(index.shape[0])
+    block = max(1, 2**22 // max(1, embedding.shape[1]))
+    for begin in range(0, index.shape[0], block):
+        i, j = index[begin : begin + block].T
+        out[begin : begin + block] = np.linalg.norm(embedding[i] - embedding[j], axis=1)
+    return out
+
+
+def nearest_nodes(embedding: Floats, k: int) -> tuple[Nodes, Floats]:
+    r"""The k nearest other nodes of every node in an embedding.
+
+    A k-d tree up to 8 columns, else brute force in blocks: memory O(n k) either way.
+
+    Args:
+        embedding: One row per node; a row of NaN marks a node without a place.
+        k: How many.
+
+    Shapes:
+        embedding ``[n, q]``; indices ``[n, k]``, distances ``[n, k]``.
+
+    Returns:
+        ``(indices, distances)``, nearest first; -1 and NaN for nodes without a place.
+
+    Raises:
+        InputError: If there are not k others.
+
+    Example:
+        >>> indices, distances = nearest_nodes(np.array([[0.0], [1.0], [3.0]]), 1)
+        >>> indices.ravel().tolist(), distances.ravel().tolist()
+        ([1, 0, 1], [1.0, 1.0, 2.0])
+    """
+    from sklearn.neighbors import NearestNeighbors
+
+    placed = np.flatnonzero(~np.isnan(embedding).any(axis=1))
+    if not 1 <= k < placed.size:
+        raise InputError(
+            f"k: there are {placed.size - 1} other nodes with a place, ask for 1 to that (got {k})"
+        )
+    algorithm = "kd_tree" if embedding.shape[1] <= TREE_UP_TO else "brute"
+    search = NearestNeighbors(n_neighbors=k, algorithm=algorithm).fit(embedding[placed])
+    found = search.kneighbors(return_distance=False)
+    indices = np.full((embedding.shape[0], k), -1, dtype=np.int64)
+    distances = np.full(indices.shape, np.nan)
+    indices[placed] = placed[found]
+    pairs = np.stack([np.repeat(placed, k), indices[placed].ravel()], axis=1)
+    distances[placed] = embedding_distances(embedding, pairs).reshape(-1, k)
+    return indices, distances

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse.linalg import eigsh
 
 from djgnn.errors import InputError
+from djgnn.spectral.commute import check_pairs, pair_differences
 from djgnn.spectral.laplacians import (
+    Adjacency,
+    Floats,
     degrees,
     normalized_adjacency,
     require_undirected,
     transition_matrix,
 )
-from djgnn.spectral.neighbours import check_pairs, embedding_distances
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from djgnn.spectral.laplacians import Adjacency
 
 FULL_SPECTRUM_UP_TO = 5000
-SumOver = Literal["steps", "half_steps", "continuous"]
 
 
-def walk_spectrum(
-    graph: Adjacency, *, num: int | None = None, random_state: int = 0
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def walk_spectrum(graph: Adjacency, *, num: int | None = None) -> tuple[Floats, Floats]:
     r"""Eigenvalues of :math:`P` and its right eigenvectors, orthonormal in :math:`\pi`.
 
     .. math::
@@ -41,7 +36,6 @@ def walk_spectrum(
     Args:
         graph: An undirected graph.
         num: Keep the pairs of largest :math:`|\gamma|`; all of them if left out.
-        random_state: Seed of the iterative solver.
 
     Shapes:
         values ``[q]``, vectors ``[n, q]``.
@@ -72,17 +66,14 @@ def walk_spectrum(
     if num is None or num >= n - 1 or n <= 500:
         values, vectors = np.linalg.eigh(operator.toarray())
     else:
-        start = np.random.default_rng(random_state).standard_normal(n)
+        start = np.random.default_rng(0).standard_normal(n)
         values, vectors = eigsh(operator, k=num, which="LM", v0=start)
     order = np.argsort(-np.abs(values), kind="stable")[:num]
-    scale = np.full(n, np.nan)
-    np.divide(np.sqrt(degree.sum()), np.sqrt(degree), out=scale, where=degree > 0)
+    scale = np.sqrt(degree.sum()) / np.sqrt(np.where(degree > 0, degree, np.nan))
     return values[order], vectors[:, order] * scale[:, None]
 
 
-def diffusion_embedding(
-    graph: Adjacency, time: float, *, num: int | None = None, random_state: int = 0
-) -> NDArray[np.float64]:
+def diffusion_embedding(graph: Adjacency, time: float, *, num: int | None = None) -> Floats:
     r"""The diffusion map: rows whose Euclidean distances are diffusion distances.
 
     .. math:: Z_{ir} = |\gamma_r|^t\, \psi_r(i), \qquad \|Z_i - Z_j\| = D_t(i, j)
@@ -91,14 +82,13 @@ def diffusion_embedding(
         graph: An undirected graph.
         time: Number of steps t, 0 or more.
         num: Keep this many leading pairs; with all of them the distances are exact.
-        random_state: Seed of the iterative solver.
 
     Shapes:
         out ``[n, q]``.
 
     Returns:
         The embedding; rows of NaN for isolated nodes. Feed it to
-        :func:`~djgnn.spectral.neighbours.nearest_nodes` for the k nearest.
+        :func:`~djgnn.spectral.commute.nearest_nodes` for the k nearest.
 
     Raises:
         InputError: As :func:`walk_spectrum`, or for a negative time.
@@ -113,33 +103,24 @@ def diffusion_embedding(
     """
     if not time >= 0:
         raise InputError(f"time: cannot be negative (got {time})")
-    values, vectors = walk_spectrum(graph, num=num, random_state=random_state)
+    values, vectors = walk_spectrum(graph, num=num)
     return vectors * np.abs(values) ** time
 
 
-def diffusion_distances(
-    graph: Adjacency,
-    pairs: ArrayLike,
-    time: int,
-    *,
-    method: Literal["direct", "spectral"] = "direct",
-    num: int | None = None,
-    random_state: int = 0,
-) -> NDArray[np.float64]:
+def diffusion_distances(graph: Adjacency, pairs: ArrayLike, time: int) -> Floats:
     r"""The diffusion distance of given pairs after t steps (Appendix A).
 
     .. math::
         D_t^2(i, j) = \sum_k \frac{(P^t_{ik} - P^t_{jk})^2}{\pi_k}
                     = \sum_r \gamma_r^{2t} (\psi_r(i) - \psi_r(j))^2
 
+    by walking t steps from the nodes named in `pairs`, in blocks of pairs. For many pairs take the
+    distances in :func:`diffusion_embedding`.
+
     Args:
         graph: An undirected graph, connected or not.
         pairs: Pairs of nodes.
         time: Number of steps t.
-        method: ``direct`` walks t steps from the nodes named in `pairs`, in blocks; ``spectral``
-            uses eigenpairs.
-        num: For ``spectral``: keep this many pairs; a lower bound of the distance then.
-        random_state: Seed of the iterative solver.
 
     Shapes:
         pairs ``[m, 2]``, out ``[m]``.
@@ -148,34 +129,26 @@ def diffusion_distances(
         The distances (not squared); NaN where an end is isolated and no walk starts.
 
     Raises:
-        InputError: If the graph is directed, or `time`, `pairs` or `method` are not usable.
+        InputError: If the graph is directed, or `time` or `pairs` are not usable.
 
     Example:
         >>> triangle = [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
         >>> diffusion_distances(triangle, [[0, 1], [1, 1]], 1).round(6).tolist()
         [1.224745, 0.0]
     """
-    if method == "spectral":
-        z = diffusion_embedding(graph, time, num=num, random_state=random_state)
-        return embedding_distances(z, pairs)
-    if method != "direct":
-        raise InputError(f"method: choose 'direct' or 'spectral' (got {method!r})")
     if time < 0 or int(time) != time:
         raise InputError(f"time: a walk takes a whole number of steps (got {time})")
     matrix = require_undirected(graph, where="diffusion distance")
     index = check_pairs(pairs, matrix.shape[0])
     degree = degrees(matrix)
-    weight = np.zeros_like(degree)
-    np.divide(degree.sum(), degree, out=weight, where=degree > 0)
+    weight = degree.sum() / np.where(degree > 0, degree, np.inf)
     backwards = transition_matrix(matrix).T.tocsr()
     out = np.empty(index.shape[0])
     block = max(1, 2**23 // max(1, degree.size))
     for begin in range(0, index.shape[0], block):
         chunk = index[begin : begin + block]
         # The walk is linear: one start vector e_i - e_j per pair serves both ends.
-        state = np.zeros((degree.size, chunk.shape[0]))
-        np.add.at(state, (chunk[:, 0], np.arange(chunk.shape[0])), 1.0)
-        np.add.at(state, (chunk[:, 1], np.arange(chunk.shape[0])), -1.0)
+        state = pair_differences(chunk, degree.size)
         for _ in range(int(time)):
             state = backwards @ state
         out[begin : begin + block] = np.sqrt(weight @ state**2)
@@ -184,8 +157,11 @@ def diffusion_distances(
 
 
 def summed_diffusion(
-    graph: Adjacency, pairs: ArrayLike, *, over: SumOver = "steps"
-) -> NDArray[np.float64]:
+    graph: Adjacency,
+    pairs: ArrayLike,
+    *,
+    over: Literal["steps", "half_steps", "continuous"] = "steps",
+) -> Floats:
     r"""Squared diffusion distances summed over all times, in closed form.
 
     .. math::
@@ -199,7 +175,7 @@ def summed_diffusion(
     :math:`1 - \gamma_r` where :math:`1 - \gamma_r^2` belongs. The commute time is the sum over half
     steps, with :math:`\gamma_r^t` in place of :math:`\gamma_r^{2t}`. On a bipartite graph
     :math:`\gamma = -1` occurs: the sum over steps diverges for nodes of different sides, and the
-    partial sums over half steps swing for ever about the commute time (the mean is returned).
+    partial sums over half steps oscillate about the commute time (the mean is returned).
 
     Args:
         graph: A connected undirected graph.
@@ -228,17 +204,16 @@ def summed_diffusion(
         raise InputError(f"over: choose steps, half_steps or continuous (got {over!r})")
     values, vectors = walk_spectrum(graph)
     index = check_pairs(pairs, vectors.shape[0])
-    if int((values > 1 - 1e-10).sum()) != 1 or np.isnan(vectors).any():
+    count = int((values > 1 - 1e-10).sum())
+    if count != 1 or np.isnan(vectors).any():
         raise InputError(
             "summed diffusion: the sum diverges on a disconnected graph; take "
-            f"`largest_component` first (got {int((values > 1 - 1e-10).sum())} components)"
+            f"`largest_component` first (got {count} components)"
         )
-    differences = (vectors[index[:, 0]] - vectors[index[:, 1]]) ** 2
     moving = values <= 1 - 1e-10
     gamma = values[moving]
     rate = {"steps": 1 - gamma**2, "half_steps": 1 - gamma, "continuous": 2 * (1 - gamma)}[over]
-    terms = differences[:, moving]
-    counts = np.broadcast_to(rate > 1e-10, terms.shape)
-    finite = np.divide(terms, rate, out=np.zeros_like(terms), where=counts).sum(axis=1)
+    terms = (vectors[index[:, 0]] - vectors[index[:, 1]])[:, moving] ** 2
+    finite = (terms / np.where(rate > 1e-10, rate, np.inf)).sum(axis=1)
     diverges = (terms[:, rate <= 1e-10] > 1e-12).any(axis=1)
-    return np.asarray(np.where(diverges, np.inf, finite), dtype=np.float64)
+    return np.where(diverges, np.inf, finite)

@@ -3,24 +3,44 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, lobpcg
 
-from djgnn.errors import DisconnectedWarning, InputError
-from djgnn.spectral.eigensolvers import EigenMethod, EigenPairs, oriented, smallest_of_symmetric
+from djgnn.errors import InputError, NotConvergedWarning
 from djgnn.spectral.laplacians import (
+    Adjacency,
+    Floats,
     LaplacianKind,
+    connected_part,
     degrees,
     laplacian_matrix,
-    largest_component,
     require_undirected,
 )
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+DENSE_BELOW = 1500
+SHIFT_INVERT_BELOW = 30_000
+FACTORISE_UP_TO_ROW = 20
+UNEVEN_DIAGONAL = 4.0
+LANCZOS_RESTARTS = 60
 
-    from djgnn.spectral.laplacians import Adjacency
+EigenMethod = Literal["auto", "dense", "lanczos", "lobpcg", "shift_invert"]
+
+
+@dataclass(frozen=True, eq=False)
+class EigenPairs:
+    """Eigenvalues in increasing order, and their eigenvectors in the columns.
+
+    Attributes:
+        values: ``[k]``.
+        vectors: ``[n, k]``, each column of unit Euclidean length; its largest entry is positive.
+    """
+
+    values: Floats
+    vectors: Floats
 
 
 def smallest_eigenpairs(
@@ -63,9 +83,10 @@ def smallest_eigenpairs(
         [0.0, 2.0]
     """
     matrix = require_undirected(adjacency, where="eigenpairs")
-    n = matrix.shape[0]
-    if not 1 <= num <= n:
-        raise InputError(f"num: must be between 1 and the number of nodes, {n} (got {num})")
+    if not 1 <= num <= matrix.shape[0]:
+        raise InputError(
+            f"num: must be between 1 and the number of nodes, {matrix.shape[0]} (got {num})"
+        )
     kind: LaplacianKind = "normalized" if laplacian == "random_walk" else laplacian
     pairs = smallest_of_symmetric(
         laplacian_matrix(matrix, kind), num, random_state=random_state, method=method
@@ -74,15 +95,12 @@ def smallest_eigenpairs(
         return pairs
     root = np.sqrt(degrees(matrix))
     vectors = pairs.vectors / np.where(root > 0, root, 1.0)[:, None]
-    return oriented(pairs.values, vectors / np.linalg.norm(vectors, axis=0))
+    return _oriented(pairs.values, vectors / np.linalg.norm(vectors, axis=0))
 
 
 def fiedler_pair(
-    adjacency: Adjacency,
-    *,
-    laplacian: LaplacianKind = "normalized",
-    random_state: int = 0,
-) -> tuple[float, NDArray[np.float64]]:
+    adjacency: Adjacency, *, laplacian: LaplacianKind = "normalized"
+) -> tuple[float, Floats]:
     r"""The Fiedler value :math:`\lambda_2` and vector of the largest component.
 
     .. math:: \phi_2 = \arg\min_{x \ne 0,\; x \perp \phi_1} \frac{x^T \tilde\Delta x}{x^T x}
@@ -93,7 +111,6 @@ def fiedler_pair(
     Args:
         adjacency: An undirected graph.
         laplacian: Which Laplacian.
-        random_state: Seed of the starting vector.
 
     Shapes:
         vector ``[n]``.
@@ -114,20 +131,129 @@ def fiedler_pair(
     Reference:
         Fiedler, Algebraic connectivity of graphs, 1973.
     """
-    matrix = require_undirected(adjacency, where="fiedler pair")
-    inside = largest_component(matrix)
-    if inside.size < 2:
-        raise InputError("fiedler pair: needs a component of at least two nodes (got 1)")
-    if inside.size < matrix.shape[0]:
-        warnings.warn(
-            f"fiedler pair: speaks of the largest component only, {inside.size} of "
-            f"{matrix.shape[0]} nodes; the others are NaN",
-            DisconnectedWarning,
-            stacklevel=2,
-        )
-    pairs = smallest_eigenpairs(
-        matrix[inside][:, inside], 2, laplacian=laplacian, random_state=random_state
-    )
-    vector = np.full(matrix.shape[0], np.nan)
+    inside, part = connected_part(adjacency, where="fiedler pair")
+    pairs = smallest_eigenpairs(part, 2, laplacian=laplacian)
+    vector = np.full(inside.size, np.nan)
     vector[inside] = pairs.vectors[:, 1]
     return float(pairs.values[1]), vector
+
+
+def smallest_of_symmetric(
+    matrix: sp.csr_array,
+    num: int,
+    *,
+    random_state: int = 0,
+    method: EigenMethod = "auto",
+    start: Floats | None = None,
+) -> EigenPairs:
+    """The `num` algebraically smallest eigenpairs of any sparse symmetric matrix.
+
+    Args:
+        matrix: Symmetric.
+        num: How many.
+        random_state: Seed of the starting vector, unless `start` is given.
+        method: As in :func:`smallest_eigenpairs`.
+        start: Starting vector ``[n]`` of the iteration, for a sequence of similar problems.
+
+    Returns:
+        The pairs, ascending.
+
+    Example:
+        >>> smallest_of_symmetric(sp.csr_array(np.diag([3.0, 1.0, 2.0])), 2).values.tolist()
+        [1.0, 2.0]
+    """
+    n = matrix.shape[0]
+    if method not in get_args(EigenMethod):
+        methods = ", ".join(get_args(EigenMethod))
+        raise InputError(f"method: choose one of {methods} (got {method!r})")
+    if method == "dense" or (n < DENSE_BELOW and method == "auto") or num >= n - 1:
+        values, vectors = np.linalg.eigh(matrix.toarray())
+        return _oriented(values[:num], vectors[:, :num])
+    if start is None:
+        start = np.random.default_rng(random_state).standard_normal(n)
+    diagonal = matrix.diagonal()
+    uneven = diagonal.min() > 0 and diagonal.max() > UNEVEN_DIAGONAL * diagonal.mean()
+    if method == "lobpcg" or (method == "auto" and uneven):
+        pairs = _lobpcg(matrix, num, random_state)
+        if pairs is not None:
+            return pairs
+    # Beyond some twenty entries a row the factors of a graph without geometry are nearly dense.
+    cheap = n < SHIFT_INVERT_BELOW and matrix.nnz <= FACTORISE_UP_TO_ROW * n
+    if method != "shift_invert":
+        pairs = _lanczos(matrix, num, start, last_resort=not (method == "auto" and cheap))
+        if pairs is not None:
+            return pairs
+    # Lanczos on (M - s I)^-1 with s just below the spectrum (Gershgorin).
+    radius = np.asarray(abs(matrix).sum(axis=1)).ravel() - abs(diagonal)
+    shift = min(float((diagonal - radius).min()), 0.0) - 1e-3 * max(1.0, abs(diagonal).mean())
+    return _oriented(*eigsh(sp.csc_array(matrix), k=num, sigma=shift, which="LM", v0=start))
+
+
+def _lobpcg(matrix: sp.csr_array, num: int, random_state: int) -> EigenPairs | None:
+    """Block iteration preconditioned by the diagonal; None if it did not converge."""
+    n, block = matrix.shape[0], num + max(4, num // 2)
+    if 5 * block > n:
+        return None
+    start = np.random.default_rng(random_state).standard_normal((n, block))
+    inverse = sp.diags_array(1.0 / np.maximum(np.abs(matrix.diagonal()), 1e-12))
+    with warnings.catch_warnings():
+        # It warns about the surplus columns of the block too; the residuals decide below.
+        warnings.simplefilter("ignore", UserWarning)
+        values, vectors = lobpcg(matrix, start, M=inverse, tol=1e-9, maxiter=400, largest=False)
+    best = np.argsort(values)[:num]
+    values, vectors = values[best], vectors[:, best]
+    residual = np.linalg.norm(matrix @ vectors - vectors * values, axis=0)
+    return _oriented(values, vectors) if residual.max() < 1e-7 else None
+
+
+def _lanczos(
+    matrix: sp.csr_array, num: int, start: Floats, *, last_resort: bool
+) -> EigenPairs | None:
+    """Implicitly restarted Lanczos at the lower end.
+
+    None if it did not converge; as the last resort a looser result with a warning. Lanczos can miss
+    one of two nearly equal eigenvalues. So what was found is shifted above the spectrum; as long as
+    the smallest of what is left lies below the largest found, it takes that one's place.
+    """
+    n = matrix.shape[0]
+    width = min(n - 1, 2 * num + 40)
+    restarts = 20 * LANCZOS_RESTARTS if last_resort else LANCZOS_RESTARTS
+    above = 2.0 * float(abs(matrix).sum(axis=1).max())
+
+    def shifted(x: Floats) -> Floats:
+        return np.asarray(matrix @ x + above * (vectors @ (vectors.T @ x)))
+
+    rest = LinearOperator((n, n), matvec=shifted, dtype=np.float64)
+    options = {"which": "SA", "maxiter": restarts}
+    one = options | {"k": 1, "ncv": min(n - 1, 40)}
+    try:
+        tol = 1e-10 if n < SHIFT_INVERT_BELOW else 1e-8
+        values, vectors = eigsh(matrix, k=num, v0=start, ncv=width, tol=tol, **options)
+        for _ in range(num):
+            worst = int(values.argmax())
+            fresh = start - vectors @ (vectors.T @ start)
+            value, vector = eigsh(rest, v0=fresh, tol=1e-2, **one)
+            if value[0] >= values[worst] - 1e-8 * above:
+                break
+            value, vector = eigsh(rest, v0=vector[:, 0], tol=1e-10, **one)
+            values[worst], vectors[:, worst] = value[0], vector[:, 0]
+    except ArpackNoConvergence as stalled:
+        if not last_resort:
+            return None
+        warnings.warn(
+            f"eigenpairs: Lanczos found {stalled.eigenvalues.size} of {num} pairs in {restarts} "
+            f"restarts on {n} nodes; the rest come from a looser run, use method='shift_invert' "
+            "if memory allows",
+            NotConvergedWarning,
+            stacklevel=2,
+        )
+        values, vectors = eigsh(matrix, k=num, which="SA", v0=start, ncv=width, tol=1e-3)
+    return _oriented(values, vectors)
+
+
+def _oriented(values: Floats, vectors: Floats) -> EigenPairs:
+    """Ascending order, and a sign that does not depend on the solver."""
+    order = np.argsort(values, kind="stable")
+    vectors = vectors[:, order]
+    largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
+    return EigenPairs(values[order], vectors * np.where(largest < 0, -1.0, 1.0))

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from scipy.integrate import cumulative_trapezoid, trapezoid
 from scipy.linalg import eigh_tridiagonal
+from scipy.spatial import cKDTree
 
 from djgnn.errors import InputError
-from djgnn.spectral.eigensolvers import smallest_of_symmetric
+from djgnn.spectral.eigen import smallest_of_symmetric
+from djgnn.spectral.laplacians import Floats, degrees, laplacian_matrix
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike, NDArray
-
-    Function = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+Function: TypeAlias = Callable[[Floats], Floats]
 
 
-def double_well(
-    x: ArrayLike, *, barrier: float = 4.0, tilt: float = 0.0
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def double_well(x: ArrayLike, *, barrier: float = 4.0, tilt: float = 0.0) -> tuple[Floats, Floats]:
     r"""The double-well potential and its derivative.
 
     .. math:: U(x) = b\,(x^2 - 1)^2 + c\, x, \qquad U'(x) = 4 b\, x (x^2 - 1) + c
@@ -54,7 +52,7 @@ def simulate_langevin(
     num_steps: int,
     target: float | None = None,
     random_state: int = 0,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     r"""Euler-Maruyama paths of the equation of Theorem 3, one per start.
 
     .. math:: \dot x = -U'(x) + \sqrt 2\, \dot w
@@ -139,16 +137,14 @@ def mean_passage_time(
     grid = np.linspace(far, target, num_cells + 1)
     width = abs(target - far) / num_cells
     value = potential(grid)
-    density = np.exp(value.min() - value)
-    behind = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)]) * width
+    behind = cumulative_trapezoid(np.exp(value.min() - value), dx=width, initial=0.0)
     outer = np.exp(value - value.min()) * behind
-    after = np.abs(grid - far) >= abs(start - far)
-    return float(((outer[after][1:] + outer[after][:-1]) / 2).sum() * width)
+    return float(trapezoid(outer[np.abs(grid - far) >= abs(start - far)], dx=width))
 
 
 def fokker_planck_eigenpairs(
     potential: Function, low: float, high: float, *, num: int = 4, num_cells: int = 2000
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats, Floats]:
     r"""Slow modes of the process in a potential, in one dimension with reflecting ends.
 
     .. math:: \Psi'' - U' \Psi' = -\mu \Psi
@@ -183,9 +179,7 @@ def fokker_planck_eigenpairs(
     floor = potential(centres).min()
     mass = np.exp(floor - potential(centres))
     flow = np.exp(floor - potential(faces[1:-1])) / width**2
-    leaving = np.zeros(num_cells)
-    leaving[:-1] += flow
-    leaving[1:] += flow
+    leaving = np.append(flow, 0.0) + np.append(0.0, flow)
     root = np.sqrt(mass)
     values, vectors = eigh_tridiagonal(
         leaving / mass, -flow / (root[1:] * root[:-1]), select="i", select_range=(0, num - 1)
@@ -196,7 +190,7 @@ def fokker_planck_eigenpairs(
 
 def diffusion_map(
     points: ArrayLike, bandwidth: float, *, alpha: float = 0.5, num: int = 4
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     r"""Leading eigenvectors of the random walk on samples, as slow modes of a diffusion.
 
     .. math::
@@ -231,23 +225,17 @@ def diffusion_map(
     Reference:
         Nadler et al., Diffusion maps, spectral clustering and reaction coordinates, 2006.
     """
-    from scipy.spatial import cKDTree
-
     if not bandwidth > 0:
         raise InputError(f"bandwidth: must be positive (got {bandwidth})")
     place = np.asarray(points, dtype=np.float64)
     tree = cKDTree(place[:, None] if place.ndim == 1 else place)
     reach = np.sqrt(4 * bandwidth * 18.0)
-    near = tree.query_pairs(reach, output_type="ndarray")
-    gap = np.linalg.norm(tree.data[near[:, 0]] - tree.data[near[:, 1]], axis=1)
-    half = sp.coo_array(
-        (np.exp(-(gap**2) / (4 * bandwidth)), (near[:, 0], near[:, 1])), shape=(tree.n, tree.n)
-    )
-    kernel = sp.csr_array(half + half.T + sp.eye_array(tree.n))
-    density = sp.diags_array(np.asarray(kernel.sum(axis=1)).ravel() ** -alpha)
+    squared = tree.sparse_distance_matrix(tree, reach, output_type="coo_matrix").power(2)
+    kernel = sp.csr_array(squared)
+    kernel.data = np.exp(-kernel.data / (4 * bandwidth))
+    density = sp.diags_array(degrees(kernel) ** -alpha)
     kernel = sp.csr_array(density @ kernel @ density)
-    weight = np.asarray(kernel.sum(axis=1)).ravel()
-    scale = sp.diags_array(weight**-0.5)
-    pairs = smallest_of_symmetric(sp.csr_array(sp.eye_array(tree.n) - scale @ kernel @ scale), num)
+    weight = degrees(kernel)
+    pairs = smallest_of_symmetric(laplacian_matrix(kernel, "normalized"), num)
     psi = pairs.vectors / np.sqrt(weight)[:, None] * np.sqrt(weight.sum())
     return np.maximum(pairs.values, 0.0) / bandwidth, psi

@@ -1,22 +1,23 @@
-"""Adjacency, degrees, components, the random walk and the three Laplacians of a graph."""
+"""Adjacency, degrees, components, random walk, Laplacians and Dirichlet energies of a graph."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+import warnings
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 
-from djgnn.errors import InputError
+from djgnn.errors import DisconnectedWarning, InputError
 from djgnn.graph import Graph
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
 Adjacency: TypeAlias = "Graph | sp.sparray | sp.spmatrix | NDArray[Any] | list[list[float]]"
+Floats: TypeAlias = NDArray[np.float64]
+Nodes: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
 LaplacianKind = Literal["combinatorial", "normalized", "random_walk"]
-LAPLACIANS = ("combinatorial", "normalized", "random_walk")
 
 
 def as_adjacency(graph: Adjacency) -> sp.csr_array:
@@ -52,9 +53,8 @@ def as_adjacency(graph: Adjacency) -> sp.csr_array:
     matrix.eliminate_zeros()
     if matrix.indices.dtype != np.int32 and max(matrix.nnz, matrix.shape[0]) < 2**31:
         # Products with 32-bit indices read a third less memory.
-        matrix.indices, matrix.indptr = (
-            part.astype(np.int32) for part in (matrix.indices, matrix.indptr)
-        )
+        matrix.indices = matrix.indices.astype(np.int32)
+        matrix.indptr = matrix.indptr.astype(np.int32)
     bad = ~np.isfinite(matrix.data) | (matrix.data < 0)
     if bad.any():
         place = int(np.flatnonzero(bad)[0])
@@ -126,7 +126,7 @@ def require_undirected(adjacency: Adjacency, *, where: str) -> sp.csr_array:
     return matrix
 
 
-def degrees(adjacency: Adjacency) -> NDArray[np.float64]:
+def degrees(adjacency: Adjacency) -> Floats:
     r"""Row sums :math:`d_i = \sum_j A_{ij}`: out-degrees, self loops counted once.
 
     Example:
@@ -136,11 +136,9 @@ def degrees(adjacency: Adjacency) -> NDArray[np.float64]:
     return np.asarray(as_adjacency(adjacency).sum(axis=1), dtype=np.float64).ravel()
 
 
-def _power(degree: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
+def _power(degree: Floats, exponent: float) -> Floats:
     """Powers of degrees, 0 where the degree is 0 (the pseudo-inverse convention)."""
-    out = np.zeros_like(degree)
-    np.power(degree, exponent, out=out, where=degree > 0)
-    return out
+    return np.power(degree, exponent, out=np.zeros_like(degree), where=degree > 0)
 
 
 def transition_matrix(adjacency: Adjacency) -> sp.csr_array:
@@ -197,8 +195,9 @@ def laplacian_matrix(adjacency: Adjacency, kind: LaplacianKind = "combinatorial"
     Reference:
         Chung, Spectral Graph Theory, 1997.
     """
-    if kind not in LAPLACIANS:
-        raise InputError(f"laplacian: choose one of {', '.join(LAPLACIANS)} (got {kind!r})")
+    if kind not in get_args(LaplacianKind):
+        kinds = ", ".join(get_args(LaplacianKind))
+        raise InputError(f"laplacian: choose one of {kinds} (got {kind!r})")
     matrix = as_adjacency(adjacency)
     degree = degrees(matrix)
     delta = sp.csr_array(sp.diags_array(degree) - matrix)
@@ -210,7 +209,7 @@ def laplacian_matrix(adjacency: Adjacency, kind: LaplacianKind = "combinatorial"
     return delta
 
 
-def components(adjacency: Adjacency) -> NDArray[np.int64]:
+def components(adjacency: Adjacency) -> Nodes:
     """The component of each node (edges taken both ways), the largest first, then by node index.
 
     Example:
@@ -222,11 +221,10 @@ def components(adjacency: Adjacency) -> NDArray[np.int64]:
     order = np.lexsort((first, -np.bincount(label)))
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
-    out: NDArray[np.int64] = rank[label].astype(np.int64)
-    return out
+    return np.asarray(rank[label], dtype=np.int64)
 
 
-def largest_component(adjacency: Adjacency) -> NDArray[np.int64]:
+def largest_component(adjacency: Adjacency) -> Nodes:
     """The nodes of the largest component, in increasing order.
 
     Example:
@@ -236,8 +234,119 @@ def largest_component(adjacency: Adjacency) -> NDArray[np.int64]:
     return np.flatnonzero(components(adjacency) == 0).astype(np.int64)
 
 
-def check_nodes(nodes: ArrayLike, num_nodes: int, *, where: str) -> NDArray[np.int64]:
-    """Node ids as int64, each between 0 and n-1.
+def column_energies(
+    adjacency: Adjacency, x: ArrayLike, *, laplacian: LaplacianKind = "combinatorial"
+) -> Floats:
+    r"""The Dirichlet energy of each column.
+
+    .. math:: x^T \Delta x = \sum_{\{i, j\}} A_{ij} (x_i - x_j)^2
+
+    for an undirected graph, each edge counted once; the normalised Laplacian takes the differences
+    of :math:`x_i / \sqrt{d_i}`. For a directed graph it is the quadratic form of :math:`D - A` with
+    out-degrees, which can be negative.
+
+    Args:
+        adjacency: The graph.
+        x: One function, or one per column.
+        laplacian: Which Laplacian.
+
+    Shapes:
+        x ``[n]`` or ``[n, p]``; out ``[p]`` (``[1]`` for one function).
+
+    Returns:
+        The energies.
+
+    Raises:
+        InputError: If `x` has not one row per node.
+
+    Example:
+        >>> column_energies([[0, 1], [1, 0]], [[1.0, 3.0], [1.0, 0.0]]).tolist()
+        [0.0, 9.0]
+    """
+    matrix = as_adjacency(adjacency)
+    columns = check_rows(x, matrix.shape[0], where="x")
+    product = laplacian_matrix(matrix, laplacian) @ columns
+    return np.asarray(np.einsum("ij,ij->j", columns, product), dtype=np.float64)
+
+
+def dirichlet_energy(
+    adjacency: Adjacency, x: ArrayLike, *, laplacian: LaplacianKind = "combinatorial"
+) -> float:
+    r"""The Dirichlet energy :math:`\mathrm{Tr}(X^T L X)` of a vector or a matrix (Section 2).
+
+    Args:
+        adjacency: The graph.
+        x: A function on the nodes, or one per column (for instance one-hot classes).
+        laplacian: Which Laplacian.
+
+    Shapes:
+        x ``[n]`` or ``[n, p]``.
+
+    Returns:
+        The sum of the energies of the columns.
+
+    Raises:
+        InputError: If `x` has not one row per node.
+
+    Example:
+        >>> path = [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+        >>> dirichlet_energy(path, [0.0, 1.0, 3.0])
+        5.0
+    """
+    return float(column_energies(adjacency, x, laplacian=laplacian).sum())
+
+
+def rayleigh_quotients(adjacency: Adjacency, x: ArrayLike) -> Floats:
+    r"""The scale-free energy of each column, :math:`\rho_j = x_j^T \Delta x_j / x_j^T D x_j`.
+
+    It lies in [0, 2] on an undirected graph and is the eigenvalue :math:`\lambda_r` of the
+    normalised Laplacian at :math:`x = D^{-1/2} \phi_r`.
+
+    Args:
+        adjacency: The graph.
+        x: One function, or one per column.
+
+    Shapes:
+        x ``[n]`` or ``[n, p]``; out ``[p]``.
+
+    Returns:
+        One quotient per column; NaN for a column that is zero wherever there are edges.
+
+    Raises:
+        InputError: If `x` has not one row per node.
+
+    Example:
+        >>> rayleigh_quotients([[0, 1], [1, 0]], [[1.0, 1.0], [1.0, -1.0]]).tolist()
+        [0.0, 2.0]
+    """
+    matrix = as_adjacency(adjacency)
+    columns = check_rows(x, matrix.shape[0], where="x")
+    mass = degrees(matrix) @ columns**2
+    return column_energies(matrix, columns) / np.where(mass > 0, mass, np.nan)
+
+
+def connected_part(graph: Adjacency, *, where: str) -> tuple[Mask, sp.csr_array]:
+    """The largest component of an undirected graph: a mask of its nodes, and its adjacency.
+
+    Raises:
+        InputError: If the graph is directed, or the component has fewer than two nodes.
+    """
+    matrix = require_undirected(graph, where=where)
+    inside = components(matrix) == 0
+    if inside.sum() < 2:
+        raise InputError(f"{where}: needs a component of two nodes or more (got 1)")
+    if not inside.all():
+        warnings.warn(
+            f"{where}: computed on the largest component only, {inside.sum()} of {inside.size} "
+            "nodes",
+            DisconnectedWarning,
+            stacklevel=3,
+        )
+    return inside, matrix[inside][:, inside]
+
+
+def check_nodes(nodes: ArrayLike, num_nodes: int, *, where: str, distinct: bool = False) -> Nodes:
+    """Node ids as int64, each between 0 and n-1; with `distinct` at least one, and each once.
 
     Raises:
         InputError: With the first id that is not a node.
@@ -246,14 +355,36 @@ def check_nodes(nodes: ArrayLike, num_nodes: int, *, where: str) -> NDArray[np.i
         >>> check_nodes([0, 1], 2, where="pairs").tolist()
         [0, 1]
     """
-    array = np.asarray(nodes)
-    if array.size == 0:
-        return array.astype(np.int64)
-    if array.dtype.kind not in "iu":
+    array = np.atleast_1d(np.asarray(nodes))
+    if array.size and array.dtype.kind not in "iu":
         raise InputError(f"{where}: node ids must be whole numbers (got dtype {array.dtype})")
     bad = (array < 0) | (array >= num_nodes)
     if bad.any():
         raise InputError(
             f"{where}: node ids must be between 0 and {num_nodes - 1} (got {int(array[bad][0])})"
         )
+    count = np.unique(array).size
+    if distinct and (array.size == 0 or count < array.size):
+        raise InputError(
+            f"{where}: give at least one node, and every node once (got {array.size} ids, "
+            f"{count} distinct)"
+        )
     return array.astype(np.int64)
+
+
+def check_rows(x: ArrayLike, num_rows: int, *, where: str) -> Floats:
+    """A float64 matrix with so many rows; a vector becomes one column.
+
+    Raises:
+        InputError: If the number of rows or of axes is wrong.
+
+    Example:
+        >>> check_rows([1, 2], 2, where="x").shape
+        (2, 1)
+    """
+    array = np.asarray(x, dtype=np.float64)
+    if array.ndim not in (1, 2) or array.shape[0] != num_rows:
+        raise InputError(
+            f"{where}: must have one row per node, {num_rows} rows (got shape {array.shape})"
+        )
+    return array[:, None] if array.ndim == 1 else array

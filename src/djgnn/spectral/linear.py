@@ -1,19 +1,17 @@
-"""Sparse linear systems and reachability, shared by the Dirichlet problem and the walks."""
+"""Sparse linear systems and reachability, shared by labelings, commute times and walks."""
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
-from scipy.sparse.linalg import LinearOperator, cg, gmres, splu
+from scipy.sparse.linalg import cg, gmres, splu
 
 from djgnn.errors import InputError, NotConvergedWarning
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from djgnn.spectral.laplacians import Floats, Mask, Nodes
 
 SolveMethod = Literal["auto", "direct", "cg"]
 DIRECT_BELOW = 20_000
@@ -22,12 +20,12 @@ GMRES_RESTART = 50
 
 def solve_sparse(
     matrix: sp.csr_array,
-    rhs: NDArray[np.float64],
+    rhs: Floats,
     *,
     method: SolveMethod = "auto",
     symmetric: bool,
     tol: float = 1e-12,
-) -> NDArray[np.float64]:
+) -> Floats:
     r"""Solve :math:`M X = B` for a sparse, diagonally dominant :math:`M`.
 
     Args:
@@ -42,9 +40,6 @@ def solve_sparse(
     Shapes:
         matrix ``[m, m]``, rhs ``[m, c]``, out ``[m, c]``.
 
-    Returns:
-        The solution.
-
     Raises:
         InputError: If `method` is unknown.
 
@@ -57,55 +52,34 @@ def solve_sparse(
         raise InputError(f"method: choose auto, direct or cg (got {method!r})")
     size = matrix.shape[0]
     if size == 0 or rhs.shape[1] == 0:
-        return np.zeros((size, rhs.shape[1]))
+        return np.zeros(rhs.shape)
     if method == "direct" or (method == "auto" and size < DIRECT_BELOW):
         ordering = "MMD_AT_PLUS_A" if symmetric else "COLAMD"
         factor = splu(sp.csc_array(matrix), permc_spec=ordering)
-        solution: NDArray[np.float64] = factor.solve(np.ascontiguousarray(rhs))
-        return solution
-    return _iterate(matrix, rhs, symmetric=symmetric, tol=tol)
-
-
-def _iterate(
-    matrix: sp.csr_array, rhs: NDArray[np.float64], *, symmetric: bool, tol: float
-) -> NDArray[np.float64]:
-    inverse = 1.0 / matrix.diagonal()
-    shape = matrix.shape
-    precondition = LinearOperator(shape, matvec=lambda v: inverse * v.ravel(), dtype=np.float64)
-    limit = max(1000, 10 * int(np.sqrt(shape[0])))
-    options = {"rtol": tol, "maxiter": limit, "M": precondition}
+        return np.asarray(factor.solve(np.ascontiguousarray(rhs)))
+    limit = max(1000, 10 * int(np.sqrt(size)))
+    options = {"rtol": tol, "maxiter": limit, "M": sp.diags_array(1.0 / matrix.diagonal())}
     if not symmetric:
         options |= {"restart": GMRES_RESTART, "maxiter": limit // GMRES_RESTART}
-    columns, stalled = [], 0
-    for column in rhs.T:
-        solution, info = (cg if symmetric else gmres)(matrix, column, **options)
-        columns.append(solution)
-        stalled += int(info != 0)
+    found = [(cg if symmetric else gmres)(matrix, column, **options) for column in rhs.T]
+    stalled = sum(info != 0 for _, info in found)
     if stalled:
         warnings.warn(
             f"linear solve: {stalled} of {rhs.shape[1]} right-hand sides did not reach a relative "
             f"residual of {tol:g} in {limit} steps; use method='direct' if memory allows",
             NotConvergedWarning,
-            stacklevel=3,
+            stacklevel=2,
         )
-    return np.stack(columns, axis=1)
+    return np.stack([solution for solution, _ in found], axis=1)
 
 
-def can_reach(
-    adjacency: sp.csr_array, targets: NDArray[np.int64], *, stop: NDArray[np.bool_] | None = None
-) -> NDArray[np.bool_]:
-    """The nodes from which a walk along the edges can come to one of `targets`.
+def can_reach(adjacency: sp.csr_array, targets: Nodes, *, stop: Mask | None = None) -> Mask:
+    """The nodes from which a walk along the edges can reach one of `targets`; these included.
 
     Args:
         adjacency: Directed edges i -> j.
         targets: Where to.
         stop: Nodes that a walk does not leave.
-
-    Shapes:
-        out ``[n]``, bool; the targets themselves are True.
-
-    Returns:
-        The mask.
 
     Example:
         >>> a = sp.csr_array([[0, 1, 0], [0, 0, 0], [0, 1, 0]])
@@ -113,14 +87,10 @@ def can_reach(
         ([True, True, True], [True, False, False])
     """
     n = adjacency.shape[0]
-    mask = np.zeros(n, dtype=bool)
-    if targets.size == 0:
-        return mask
     edges = adjacency.tocoo()
     keep = slice(None) if stop is None else ~stop[edges.row]
     source = np.concatenate([edges.col[keep], np.full(targets.size, n)])
     target = np.concatenate([edges.row[keep], targets])
     backwards = sp.csr_array((np.ones(source.size), (source, target)), shape=(n + 1, n + 1))
     order = breadth_first_order(backwards, n, directed=True, return_predecessors=False)
-    mask[order[order < n]] = True
-    return mask
+    return np.isin(np.arange(n), order)

@@ -1,32 +1,29 @@
-"""Communities as metastable states: the spectral gap and the time it takes to escape."""
+"""Communities as metastable states: spectral gap, escape times, simulated walks."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import eigsh
+from numpy.typing import ArrayLike
 
-from djgnn.errors import InputError
-from djgnn.spectral.absorbing import absorbing_walk
-from djgnn.spectral.eigen import smallest_eigenpairs
-from djgnn.spectral.eigensolvers import DENSE_BELOW
-from djgnn.spectral.escape import set_escape_probability
+from djgnn.errors import InputError, NotConvergedWarning
+from djgnn.spectral.eigen import smallest_eigenpairs, smallest_of_symmetric
+from djgnn.spectral.labelings import absorbing_walk
 from djgnn.spectral.laplacians import (
+    Adjacency,
+    Floats,
+    Nodes,
+    as_adjacency,
     check_nodes,
     components,
     degrees,
     normalized_adjacency,
     require_undirected,
 )
-from djgnn.spectral.walks import walk_until
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from djgnn.spectral.laplacians import Adjacency
 
 
 @dataclass(frozen=True)
@@ -58,12 +55,11 @@ class EscapeTime:
     conductance_of_cut: float
 
 
-def spectral_gap(graph: Adjacency, *, random_state: int = 0) -> float:
+def spectral_gap(graph: Adjacency) -> float:
     r"""The gap :math:`1 - \gamma_2 = \lambda_2` of the walk; 0 if the graph is disconnected.
 
     Args:
         graph: An undirected graph.
-        random_state: Seed of the eigensolver.
 
     Returns:
         The gap. It is the gap to the eigenvalue 1 alone; eigenvalues near -1 (nearly bipartite
@@ -81,11 +77,10 @@ def spectral_gap(graph: Adjacency, *, random_state: int = 0) -> float:
         raise InputError("spectral gap: needs two nodes or more (got 1)")
     if components(matrix).max() > 0:
         return 0.0
-    pairs = smallest_eigenpairs(matrix, 2, random_state=random_state)
-    return round(float(pairs.values[1]), 15)
+    return round(float(smallest_eigenpairs(matrix, 2).values[1]), 15)
 
 
-def escape_time(graph: Adjacency, nodes: ArrayLike, *, random_state: int = 0) -> EscapeTime:
+def escape_time(graph: Adjacency, nodes: ArrayLike) -> EscapeTime:
     r"""Predict how long a walk stays in a set (Section 2 and Appendix A).
 
     The two slow states A and its complement exchange at rates :math:`k_{A \bar A} \pi(A) =
@@ -98,7 +93,6 @@ def escape_time(graph: Adjacency, nodes: ArrayLike, *, random_state: int = 0) ->
     Args:
         graph: A connected undirected graph.
         nodes: The set A.
-        random_state: Seed of the eigensolver.
 
     Returns:
         Predictions, the exact times, and the gap and conductance behind them.
@@ -116,25 +110,36 @@ def escape_time(graph: Adjacency, nodes: ArrayLike, *, random_state: int = 0) ->
     Reference:
         Meila and Shi, A random walks view of spectral segmentation, 2001; Nadler and Galun, 2006.
     """
-    matrix = require_undirected(graph, where="escape time")
-    inside = _check_set(nodes, matrix)
+    matrix, inside = _check_set(graph, nodes)
     degree = degrees(matrix)
-    gap = spectral_gap(matrix, random_state=random_state)
+    gap = spectral_gap(matrix)
     leave = set_escape_probability(matrix, inside)
     share = float(degree[inside].sum() / degree.sum())
-    walk_inside = normalized_adjacency(matrix)[inside][:, inside]
+    walk = normalized_adjacency(matrix)[inside][:, inside]
+    mu = -smallest_of_symmetric(-walk, 1).values[0]
+    times = []
+    for until in ("exit", "settled"):
+        # The goal is lumped into one absorbing node.
+        goal = _goal(matrix, inside, until)
+        rest = np.setdiff1d(np.arange(degree.size), goal)
+        exits = np.asarray(matrix[rest][:, goal].sum(axis=1)).reshape(-1, 1)
+        lumped = sp.block_array([[matrix[rest][:, rest], exits], [exits.T, None]], format="csr")
+        steps = absorbing_walk(lumped, [rest.size]).expected_steps[np.searchsorted(rest, inside)]
+        mean = float(degree[inside] @ steps / degree[inside].sum())
+        times.append(mean if goal.size else float("nan"))
     return EscapeTime(
         spectral=1.0 / (gap * (1.0 - share)),
-        quasi_stationary=1.0 / (1.0 - _largest_eigenvalue(walk_inside, random_state)),
+        quasi_stationary=1.0 / (1.0 - float(mu)),
         conductance=1.0 / leave,
-        exit=_mean_hitting_time(matrix, inside, _goal(matrix, inside, "exit")),
-        settled=_mean_hitting_time(matrix, inside, _goal(matrix, inside, "settled")),
+        exit=times[0],
+        settled=times[1],
         inverse_gap=1.0 / gap,
         conductance_of_cut=leave * share / min(share, 1.0 - share),
     )
 
 
-def _check_set(nodes: ArrayLike, matrix: sp.csr_array) -> NDArray[np.int64]:
+def _check_set(graph: Adjacency, nodes: ArrayLike) -> tuple[sp.csr_array, Nodes]:
+    matrix = require_undirected(graph, where="escape time")
     n = matrix.shape[0]
     inside = np.unique(check_nodes(nodes, n, where="nodes"))
     if not 0 < inside.size < n:
@@ -145,40 +150,17 @@ def _check_set(nodes: ArrayLike, matrix: sp.csr_array) -> NDArray[np.int64]:
             "escape time: infinite in a disconnected graph; take `largest_component` first "
             f"(got {count} components)"
         )
-    return inside
+    return matrix, inside
 
 
-def _largest_eigenvalue(matrix: sp.csr_array, random_state: int) -> float:
-    n = matrix.shape[0]
-    if n < DENSE_BELOW:
-        return float(np.linalg.eigvalsh(matrix.toarray())[-1])
-    start = np.random.default_rng(random_state).standard_normal(n)
-    return float(eigsh(matrix, k=1, which="LA", v0=start, return_eigenvectors=False)[0])
-
-
-def _goal(matrix: sp.csr_array, inside: NDArray[np.int64], until: str) -> NDArray[np.int64]:
+def _goal(matrix: sp.csr_array, inside: Nodes, until: str) -> Nodes:
     """The nodes at which an escape from `inside` is over."""
     outside = np.setdiff1d(np.arange(matrix.shape[0]), inside)
     if until == "exit":
         return outside
     if until != "settled":
         raise InputError(f"until: choose 'exit' or 'settled' (got {until!r})")
-    back = np.asarray(matrix[outside][:, inside].sum(axis=1)).ravel()
-    return np.asarray(outside[back == 0], dtype=np.int64)
-
-
-def _mean_hitting_time(
-    matrix: sp.csr_array, inside: NDArray[np.int64], goal: NDArray[np.int64]
-) -> float:
-    """Mean steps from the stationary law on `inside` to `goal`, which is lumped into one node."""
-    if goal.size == 0:
-        return float("nan")
-    rest = np.setdiff1d(np.arange(matrix.shape[0]), goal)
-    exits = np.asarray(matrix[rest][:, goal].sum(axis=1)).reshape(-1, 1)
-    lumped = sp.block_array([[matrix[rest][:, rest], exits], [exits.T, None]], format="csr")
-    steps = absorbing_walk(lumped, [rest.size]).expected_steps[np.searchsorted(rest, inside)]
-    weight = degrees(matrix)[inside]
-    return float(weight @ steps / weight.sum())
+    return outside[np.asarray(matrix[outside][:, inside].sum(axis=1)).ravel() == 0]
 
 
 def simulate_escape_times(
@@ -189,7 +171,7 @@ def simulate_escape_times(
     num_walks: int = 2000,
     max_steps: int = 1_000_000,
     random_state: int = 0,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Times at which simulated walks escape from a set, started from its stationary distribution.
 
     Args:
@@ -214,8 +196,7 @@ def simulate_escape_times(
         >>> simulate_escape_times([[0, 1], [1, 0]], [0], num_walks=3).tolist()
         [1.0, 1.0, 1.0]
     """
-    matrix = require_undirected(graph, where="escape time")
-    inside = _check_set(nodes, matrix)
+    matrix, inside = _check_set(graph, nodes)
     weight = degrees(matrix)[inside]
     rng = np.random.default_rng(random_state)
     start = rng.choice(inside, size=num_walks, p=weight / weight.sum())
@@ -226,3 +207,96 @@ def simulate_escape_times(
         matrix, start, goal, max_steps=max_steps, random_state=int(rng.integers(2**31))
     )
     return np.where(ends >= 0, steps, np.nan)
+
+
+def set_escape_probability(graph: Adjacency, nodes: ArrayLike) -> float:
+    r"""One-step probability to leave a set A from its stationary distribution (Meila, Shi).
+
+    .. math:: p_{esc}(A) = \frac{cut(A, \bar A)}{vol(A)}
+
+    Args:
+        graph: An undirected graph.
+        nodes: The set A.
+
+    Returns:
+        The probability; NaN if no edge touches A.
+
+    Raises:
+        InputError: If the graph is directed or an id is not a node.
+
+    Example:
+        >>> set_escape_probability([[0, 1, 0], [1, 0, 1], [0, 1, 0]], [0, 1])
+        0.3333333333333333
+    """
+    matrix = require_undirected(graph, where="escape probability")
+    inside = np.zeros(matrix.shape[0])
+    inside[check_nodes(nodes, matrix.shape[0], where="nodes")] = 1.0
+    volume = float(inside @ degrees(matrix))
+    cut = float(inside @ (matrix @ (1.0 - inside)))
+    return cut / volume if volume > 0 else float("nan")
+
+
+def walk_until(
+    graph: Adjacency,
+    start: ArrayLike,
+    stop: ArrayLike,
+    *,
+    max_steps: int = 1_000_000,
+    random_state: int = 0,
+) -> tuple[Nodes, Nodes]:
+    r"""Random walks :math:`P = D^{-1} A`, all at once, until each enters a stopping node.
+
+    Args:
+        graph: The graph, directed or not; weights count.
+        start: Start of each walk.
+        stop: The stopping nodes. A walk that starts on one takes no step.
+        max_steps: Give up, with a warning, after so many.
+        random_state: Seed.
+
+    Shapes:
+        start ``[w]``, stop ``[s]``; ends ``[w]``, steps ``[w]``.
+
+    Returns:
+        ``(ends, steps)``: where each walk stopped, -1 if it ran into a dead end or was given up;
+        and the steps it took.
+
+    Raises:
+        InputError: If an id is not a node or `max_steps` is negative.
+
+    Example:
+        >>> ends, steps = walk_until([[0, 1, 0], [0, 0, 1], [0, 0, 0]], [0, 1], [2])
+        >>> ends.tolist(), steps.tolist()
+        ([2, 2], [2, 1])
+    """
+    matrix = as_adjacency(graph)
+    n = matrix.shape[0]
+    here = check_nodes(start, n, where="start")
+    stops = np.zeros(n, dtype=bool)
+    stops[check_nodes(stop, n, where="stop")] = True
+    if max_steps < 0:
+        raise InputError(f"max_steps: cannot be negative (got {max_steps})")
+    rng = np.random.default_rng(random_state)
+    # One search in the running sum of all weights picks a neighbour of every walker at once.
+    running = np.concatenate([[0.0], np.cumsum(matrix.data)])
+    degree = degrees(matrix)
+    steps = np.zeros(here.size, dtype=np.int64)
+    alive = np.flatnonzero(~stops[here])
+    for _ in range(max_steps):
+        alive = alive[degree[here[alive]] > 0]
+        if alive.size == 0:
+            break
+        node = here[alive]
+        first, last = matrix.indptr[node], matrix.indptr[node + 1]
+        point = running[first] + rng.random(alive.size) * (running[last] - running[first])
+        edge = np.clip(np.searchsorted(running, point, side="right") - 1, first, last - 1)
+        here[alive] = matrix.indices[edge]
+        steps[alive] += 1
+        alive = alive[~stops[here[alive]]]
+    else:
+        if alive.size:
+            warnings.warn(
+                f"walks: {alive.size} of {here.size} had not stopped after {max_steps} steps",
+                NotConvergedWarning,
+                stacklevel=2,
+            )
+    return np.where(stops[here], here, -1), steps

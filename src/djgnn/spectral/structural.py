@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from djgnn.errors import InputError
 from djgnn.spectral.eigen import smallest_eigenpairs
 from djgnn.spectral.heterophily import known_labels
 from djgnn.spectral.laplacians import (
-    LaplacianKind,
+    Adjacency,
+    Floats,
+    Nodes,
     laplacian_matrix,
     largest_component,
     symmetrize,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from djgnn.spectral.laplacians import Adjacency
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,18 +37,11 @@ class StructuralHeterophily:
     """
 
     median: float
-    values: NDArray[np.float64]
+    values: Floats = field(repr=False)
     low: float
     high: float
     num_clusters: int
     component_share: float
-
-    def __repr__(self) -> str:
-        return (
-            f"StructuralHeterophily(median={self.median:.3f}, low={self.low:.3f}, "
-            f"high={self.high:.3f}, num_clusters={self.num_clusters}, "
-            f"component_share={self.component_share:.3f})"
-        )
 
 
 def structural_heterophily(
@@ -58,8 +49,6 @@ def structural_heterophily(
     y: ArrayLike | None = None,
     *,
     coding: Literal["one_hot", "integer"] = "one_hot",
-    laplacian: LaplacianKind = "normalized",
-    eigenvectors: Literal["leading", "nontrivial"] = "leading",
     random_state: int = 0,
     num_seeds: int = 10,
 ) -> StructuralHeterophily:
@@ -68,10 +57,10 @@ def structural_heterophily(
     .. math:: R = \frac{\mathrm{Tr}(Y^T L Y)}{\mathrm{Tr}(C^T L C)}
 
     :math:`Y` codes the classes, :math:`C` the clusters that k-means finds in the eigenvectors of
-    the c smallest eigenvalues of L, c the number of classes; all on the largest component of the
-    symmetrised graph (union of the edge directions, self loops kept). For classes that follow the
-    structure R is near 1. The paper's :math:`R \ge 1` is not a theorem: spectral clusters minimise
-    a relaxation, and labels can have less energy than they do.
+    the c smallest eigenvalues of the normalised Laplacian L, c the number of classes; all on the
+    largest component of the symmetrised graph (union of the edge directions, self loops kept). For
+    classes that follow the structure R is near 1. The paper's :math:`R \ge 1` is not a theorem:
+    spectral clusters minimise a relaxation, and labels can have less energy than they do.
 
     Args:
         graph: The graph, or its adjacency.
@@ -80,9 +69,6 @@ def structural_heterophily(
         coding: ``one_hot`` does not depend on how classes and clusters are numbered. ``integer``
             (0..c-1, one column) is what the published notebook does; its value depends on the
             arbitrary numbers that k-means gives to the clusters, see the spread.
-        laplacian: Which Laplacian, in the eigenvectors and in both energies.
-        eigenvectors: ``leading`` takes the c smallest eigenpairs, the trivial one among them;
-            ``nontrivial`` leaves that one out and takes the next c.
         random_state: Seed of the eigensolver, and of the first of the k-means runs.
         num_seeds: Number of k-means runs, seeds ``random_state, random_state + 1, ...``, one
             k-means++ start each.
@@ -108,7 +94,12 @@ def structural_heterophily(
     Reference:
         Begga Hachlafi et al., Diffusion-Jump GNNs, 2023, Eq. 1.
     """
-    _check_options(coding, eigenvectors, num_seeds)
+    from sklearn.cluster import KMeans
+
+    if coding not in ("one_hot", "integer"):
+        raise InputError(f"coding: choose 'one_hot' or 'integer' (got {coding!r})")
+    if num_seeds < 1:
+        raise InputError(f"num_seeds: at least one k-means run is needed (got {num_seeds})")
     label = known_labels(graph, y)
     matrix = symmetrize(graph)
     inside = largest_component(matrix)
@@ -120,18 +111,13 @@ def structural_heterophily(
             "structural heterophily: needs two known classes in the largest component "
             f"(got {classes.size})"
         )
-    if coding == "integer":
-        codes = component_label[known]
-    skip = int(eigenvectors == "nontrivial")
-    points = _spectral_points(matrix, classes.size, laplacian, skip, random_state)
-    operator = laplacian_matrix(matrix[known][:, known], laplacian)
-    of_labels = _energy(operator, codes, coding)
-    of_clusters = np.array(
-        [
-            _energy(operator, _kmeans(points, classes.size, random_state + run)[known], coding)
-            for run in range(num_seeds)
-        ]
-    )
+    points = smallest_eigenpairs(matrix, classes.size, random_state=random_state).vectors
+    operator = laplacian_matrix(matrix[known][:, known], "normalized")
+    of_labels = _energy(operator, component_label[known] if coding == "integer" else codes, coding)
+    of_clusters = np.empty(num_seeds)
+    for run in range(num_seeds):
+        means = KMeans(classes.size, n_init=1, random_state=random_state + run)
+        of_clusters[run] = _energy(operator, means.fit_predict(points)[known], coding)
     values = np.full(num_seeds, np.inf)
     np.divide(of_labels, of_clusters, out=values, where=of_clusters > 0)
     return StructuralHeterophily(
@@ -144,32 +130,7 @@ def structural_heterophily(
     )
 
 
-def _check_options(coding: str, eigenvectors: str, num_seeds: int) -> None:
-    if coding not in ("one_hot", "integer"):
-        raise InputError(f"coding: choose 'one_hot' or 'integer' (got {coding!r})")
-    if eigenvectors not in ("leading", "nontrivial"):
-        raise InputError(f"eigenvectors: choose 'leading' or 'nontrivial' (got {eigenvectors!r})")
-    if num_seeds < 1:
-        raise InputError(f"num_seeds: at least one k-means run is needed (got {num_seeds})")
-
-
-def _spectral_points(
-    matrix: sp.csr_array, num: int, laplacian: LaplacianKind, skip: int, random_state: int
-) -> NDArray[np.float64]:
-    """The rows of the wanted eigenvectors; as many as there are, on a tiny component."""
-    count = min(num + skip, matrix.shape[0])
-    pairs = smallest_eigenpairs(matrix, count, laplacian=laplacian, random_state=random_state)
-    return np.ascontiguousarray(pairs.vectors[:, skip:])
-
-
-def _kmeans(points: NDArray[np.float64], num: int, seed: int) -> NDArray[np.int64]:
-    from sklearn.cluster import KMeans
-
-    model = KMeans(min(num, points.shape[0]), n_init=1, random_state=seed)
-    return np.asarray(model.fit_predict(points), dtype=np.int64)
-
-
-def _energy(operator: sp.csr_array, codes: NDArray[np.int64], coding: str) -> float:
+def _energy(operator: sp.csr_array, codes: Nodes, coding: str) -> float:
     """Tr(Y' L Y) without building a dense one-hot matrix."""
     if coding == "integer":
         column = codes.astype(np.float64)

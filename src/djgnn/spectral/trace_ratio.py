@@ -1,24 +1,29 @@
-"""The trace-ratio problem behind the pump: exact solver and bounds."""
+"""The trace-ratio problem behind the pump: its minimum, bounds, and how close U comes."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from scipy.stats import pearsonr, spearmanr
 
 from djgnn.errors import InputError, NotConvergedWarning
-from djgnn.spectral.eigen import smallest_eigenpairs
-from djgnn.spectral.eigensolvers import smallest_of_symmetric
-from djgnn.spectral.energy import check_rows
-from djgnn.spectral.laplacians import degrees, laplacian_matrix, require_undirected
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from djgnn.spectral.laplacians import Adjacency
+from djgnn.spectral.commute import commute_times, embedding_distances
+from djgnn.spectral.eigen import smallest_eigenpairs, smallest_of_symmetric
+from djgnn.spectral.laplacians import (
+    Adjacency,
+    Floats,
+    Nodes,
+    check_rows,
+    connected_part,
+    degrees,
+    laplacian_matrix,
+    rayleigh_quotients,
+    require_undirected,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +38,8 @@ class TraceRatioSolution:
     """
 
     ratio: float
-    vectors: NDArray[np.float64]
-    history: NDArray[np.float64]
+    vectors: Floats
+    history: Floats
     converged: bool
 
 
@@ -82,20 +87,12 @@ def trace_ratio(graph: Adjacency, u: ArrayLike, *, orthonormalize: bool = False)
     matrix = require_undirected(graph, where="trace ratio")
     columns = check_rows(u, matrix.shape[0], where="u")
     if orthonormalize:
-        columns = orthonormal_basis(columns)
+        columns = _orthonormal_basis(columns)
     return _ratio(laplacian_matrix(matrix), degrees(matrix), columns)
 
 
-def orthonormal_basis(u: NDArray[np.float64]) -> NDArray[np.float64]:
-    """An orthonormal basis of the span of the columns.
-
-    Raises:
-        InputError: If the columns are linearly dependent to working precision.
-
-    Example:
-        >>> abs(orthonormal_basis(np.array([[3.0], [4.0]]))).round(12).tolist()
-        [[0.6], [0.8]]
-    """
+def _orthonormal_basis(u: Floats) -> Floats:
+    """An orthonormal basis of the span of the columns, which must be linearly independent."""
     basis, triangle = np.linalg.qr(u)
     pivots = np.abs(np.diag(triangle))
     if pivots.size == 0 or pivots.min() <= 1e-12 * max(float(pivots.max()), 1e-300):
@@ -103,7 +100,7 @@ def orthonormal_basis(u: NDArray[np.float64]) -> NDArray[np.float64]:
             "u: its columns are linearly dependent, so no orthonormal basis has as many; use fewer "
             f"(got {u.shape[1]} columns, smallest pivot {pivots.min(initial=0.0):.2e})"
         )
-    return np.asarray(basis)
+    return basis
 
 
 def minimize_trace_ratio(
@@ -113,7 +110,6 @@ def minimize_trace_ratio(
     start: ArrayLike | None = None,
     tol: float = 1e-12,
     max_iterations: int = 50,
-    random_state: int = 0,
 ) -> TraceRatioSolution:
     r"""The exact minimum of the trace ratio over orthonormal U (Appendix A).
 
@@ -135,13 +131,12 @@ def minimize_trace_ratio(
         start: Columns to start from; the Laplacian's p smallest eigenvectors if left out.
         tol: Stop when the ratio falls by less than this.
         max_iterations: Stop, with a warning, after so many updates.
-        random_state: Seed of the eigensolver.
 
     Shapes:
         start ``[n, p]``, vectors ``[n, p]``.
 
     Returns:
-        The minimum, where it is attained, and the way there.
+        The minimum, where it is attained, and the ratios on the way.
 
     Raises:
         InputError: If the graph is directed or has no edge, or p is not between 1 and n.
@@ -160,7 +155,14 @@ def minimize_trace_ratio(
         raise InputError("trace ratio: the graph has no edge (got 0 edges)")
     if not 1 <= p <= degree.size:
         raise InputError(f"p: must be between 1 and the number of nodes, {degree.size} (got {p})")
-    vectors = _start(matrix, p, start, random_state)
+    if start is None:
+        vectors = smallest_eigenpairs(matrix, p, laplacian="combinatorial").vectors
+    else:
+        vectors = _orthonormal_basis(check_rows(start, degree.size, where="start"))
+        if vectors.shape[1] != p:
+            raise InputError(f"start: must have p = {p} columns (got {vectors.shape[1]})")
+    if np.isnan(_ratio(delta, degree, vectors)):  # all columns on isolated nodes
+        vectors = smallest_of_symmetric(-matrix, p).vectors
     history = [_ratio(delta, degree, vectors)]
     converged = history[0] <= tol
     for _ in range(max_iterations):
@@ -184,24 +186,7 @@ def minimize_trace_ratio(
     return TraceRatioSolution(float(history[-1]), vectors, np.array(history), converged)
 
 
-def _start(
-    matrix: sp.csr_array, p: int, start: ArrayLike | None, random_state: int
-) -> NDArray[np.float64]:
-    """Orthonormal columns with a defined ratio: not all of them on isolated nodes."""
-    if start is None:
-        vectors = smallest_eigenpairs(
-            matrix, p, laplacian="combinatorial", random_state=random_state
-        ).vectors
-    else:
-        vectors = orthonormal_basis(check_rows(start, matrix.shape[0], where="start"))
-        if vectors.shape[1] != p:
-            raise InputError(f"start: must have p = {p} columns (got {vectors.shape[1]})")
-    if np.isnan(_ratio(laplacian_matrix(matrix), degrees(matrix), vectors)):
-        vectors = smallest_of_symmetric(-matrix, p, random_state=random_state).vectors
-    return vectors
-
-
-def trace_ratio_bounds(graph: Adjacency, p: int, *, random_state: int = 0) -> TraceRatioBounds:
+def trace_ratio_bounds(graph: Adjacency, p: int) -> TraceRatioBounds:
     r"""Bounds of the minimum from eigenvalues and degrees (Appendix A, mended).
 
     .. math::
@@ -215,7 +200,6 @@ def trace_ratio_bounds(graph: Adjacency, p: int, *, random_state: int = 0) -> Tr
     Args:
         graph: An undirected graph.
         p: Number of columns.
-        random_state: Seed of the eigensolver.
 
     Returns:
         The bounds, and the paper's lower one for comparison.
@@ -230,22 +214,132 @@ def trace_ratio_bounds(graph: Adjacency, p: int, *, random_state: int = 0) -> Tr
         (0.75, 0.75, 1.5)
     """
     matrix = require_undirected(graph, where="trace ratio")
-    pairs = smallest_eigenpairs(matrix, p, laplacian="combinatorial", random_state=random_state)
+    pairs = smallest_eigenpairs(matrix, p, laplacian="combinatorial")
     total = float(np.maximum(pairs.values, 0.0).sum())
     degree = np.sort(degrees(matrix))
-    return TraceRatioBounds(
-        lower=_quotient(total, float(degree[-p:].sum())),
-        upper=_quotient(total, float(degree[:p].sum())),
-        paper_lower=_quotient(total, float(degree[p:].sum())),
-    )
+    masses = (float(part.sum()) for part in (degree[-p:], degree[:p], degree[p:]))
+    return TraceRatioBounds(*(total / mass if mass > 0 else float("inf") for mass in masses))
 
 
-def _quotient(top: float, bottom: float) -> float:
-    return top / bottom if bottom > 0 else float("inf")
-
-
-def _ratio(delta: sp.csr_array, degree: NDArray[np.float64], columns: NDArray[np.float64]) -> float:
+def _ratio(delta: sp.csr_array, degree: Floats, columns: Floats) -> float:
     mass = float(degree @ (columns**2).sum(axis=1))
     if mass <= 1e-14 * float(degree.max()):
         return float("nan")
     return max(float((columns * (delta @ columns)).sum()), 0.0) / mass
+
+
+@dataclass(frozen=True, eq=False)
+class FiedlerEnvironment:
+    r"""What Theorem 1 and its corollary claim of U, measured on the largest component.
+
+    Attributes:
+        fiedler_value: The true :math:`\lambda_2`.
+        energies: ``[p]``: :math:`\rho_r = u_r^T \Delta u_r / u_r^T D u_r` of each column.
+        centred_energies: ``[p]``: the same after the degree-weighted mean is taken off; never
+            below :math:`\lambda_2` (for the raw columns the paper's
+            :math:`\lambda_2 \le \rho_{min}` fails as soon as one is nearly constant).
+        fiedler_distances: ``[p]``: :math:`\min_\pm \|\psi_2 \mp u_r\|` of the centred columns, both
+            of unit length in the degree-weighted norm; from 0 (equal) to :math:`\sqrt 2`.
+        fiedler_share: Share of :math:`\psi_2` that lies in the span of the centred columns, 0 to 1.
+        orthogonality: :math:`\|\hat U^T \hat U - I\|_F` of the columns scaled to unit length.
+        rank: Numerical rank of U.
+        trace_ratio: :math:`\rho(U)`, Eq. 3.
+        trace_ratio_orthonormal: The same for an orthonormal basis of the span, to be compared with
+            the exact minimum; NaN if the columns are dependent.
+        commute_rank_correlation: Spearman correlation of :math:`\|U_i - U_j\|` with commute times.
+        commute_correlation: Pearson correlation of :math:`\|U_i - U_j\|^2` with commute times; 1 if
+            Corollary 1 held.
+        component_share: Share of the nodes that all of this speaks of.
+    """
+
+    fiedler_value: float
+    energies: Floats
+    centred_energies: Floats
+    fiedler_distances: Floats
+    fiedler_share: float
+    orthogonality: float
+    rank: int
+    trace_ratio: float
+    trace_ratio_orthonormal: float
+    commute_rank_correlation: float
+    commute_correlation: float
+    component_share: float
+
+
+def fiedler_environment(
+    graph: Adjacency, u: ArrayLike, *, num_pairs: int = 2000, random_state: int = 0
+) -> FiedlerEnvironment:
+    r"""Measure a matrix U, learned or not, against the exact theory (Theorem 1, Corollary 1).
+
+    Args:
+        graph: An undirected graph.
+        u: One function per column.
+        num_pairs: Random pairs of different nodes for the correlations; all pairs if there are not
+            more.
+        random_state: Seed of the pairs.
+
+    Shapes:
+        u ``[n, p]``.
+
+    Returns:
+        The measurements; NaN where one is not defined (constant columns, say).
+
+    Raises:
+        InputError: If the graph is directed, has no edge, or U has not one finite row per node.
+
+    Example:
+        >>> block = np.ones((4, 4)) - np.eye(4)
+        >>> a = np.kron(np.eye(2), block); a[0, 4] = a[4, 0] = 1
+        >>> fiedler_environment(a, np.repeat([1.0, -1.0], 4)).fiedler_share > 0.95
+        True
+    """
+    if not np.isfinite(np.asarray(u, dtype=np.float64)).all():
+        raise InputError("u: must be finite everywhere (got NaN or inf)")
+    inside, part = connected_part(graph, where="fiedler environment")
+    columns, degree = check_rows(u, inside.size, where="u")[inside], degrees(part)
+    pairs = smallest_eigenpairs(part, 2)
+    psi = pairs.vectors[:, 1] / np.sqrt(degree)
+    centred = columns - (degree @ columns) / degree.sum()
+    unit = _unit(centred, np.sqrt(degree @ centred**2))
+    cosine = np.abs((degree * psi) @ unit)
+    # The share of psi in the span of the centred columns, by an orthonormal basis of that span.
+    left, size, _ = np.linalg.svd(centred * np.sqrt(degree)[:, None], full_matrices=False)
+    basis = left[:, size > 1e-10 * max(float(size.max(initial=0.0)), 1e-300)]
+    share = ((basis.T @ pairs.vectors[:, 1]) ** 2).sum()
+    rank = int(np.linalg.matrix_rank(columns))
+    independent = rank == columns.shape[1]
+    euclidean = _unit(columns, np.linalg.norm(columns, axis=0))
+    sample = _sample_pairs(degree.size, num_pairs, random_state)
+    learned, exact = embedding_distances(columns, sample), commute_times(part, sample)
+    vary = np.ptp(learned) > 0 and np.ptp(exact) > 1e-9 * exact.max()
+    return FiedlerEnvironment(
+        fiedler_value=float(pairs.values[1]),
+        energies=rayleigh_quotients(part, columns),
+        centred_energies=rayleigh_quotients(part, np.nan_to_num(unit)),
+        fiedler_distances=np.sqrt(np.maximum(2.0 - 2.0 * cosine, 0.0)),
+        fiedler_share=float(np.clip(share, 0.0, 1.0)),
+        orthogonality=float(np.linalg.norm(euclidean.T @ euclidean - np.eye(columns.shape[1]))),
+        rank=rank,
+        trace_ratio=trace_ratio(part, columns),
+        trace_ratio_orthonormal=(
+            trace_ratio(part, columns, orthonormalize=True) if independent else float("nan")
+        ),
+        commute_rank_correlation=float(spearmanr(learned, exact)[0]) if vary else float("nan"),
+        commute_correlation=float(pearsonr(learned**2, exact)[0]) if vary else float("nan"),
+        component_share=float(inside.mean()),
+    )
+
+
+def _unit(columns: Floats, length: Floats) -> Floats:
+    """Columns over their lengths; NaN for a column that is zero up to rounding."""
+    floor = 1e-12 * max(1.0, float(np.abs(columns).max(initial=0.0)))
+    return columns / np.where(length > floor, length, np.nan)
+
+
+def _sample_pairs(n: int, num_pairs: int, random_state: int) -> Nodes:
+    """All pairs of different nodes, or so many random ones."""
+    if n * (n - 1) // 2 <= num_pairs:
+        return np.stack(np.triu_indices(n, k=1), axis=1)
+    rng = np.random.default_rng(random_state)
+    first = rng.integers(0, n, num_pairs)
+    return np.stack([first, (first + rng.integers(1, n, num_pairs)) % n], axis=1)
