@@ -194,7 +194,7 @@ def escape_probabilities(graph: Adjacency, pairs: ArrayLike) -> Floats:
     volume = np.bincount(label, weights=degree)[label]
     start = np.asarray(pairs)[:, 0]
     usable = (times > 0) & (degree[start] > 0)
-    return volume[start] / np.where(usable, degree[start] * times, np.nan)
+    return np.asarray(volume[start] / np.where(usable, degree[start] * times, np.nan))
 
 
 def check_pairs(pairs: ArrayLike, num_nodes: int) -> Nodes:

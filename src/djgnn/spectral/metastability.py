@@ -160,7 +160,8 @@ def _goal(matrix: sp.csr_array, inside: Nodes, until: str) -> Nodes:
         return outside
     if until != "settled":
         raise InputError(f"until: choose 'exit' or 'settled' (got {until!r})")
-    return outside[np.asarray(matrix[outside][:, inside].sum(axis=1)).ravel() == 0]
+    back: Floats = matrix[outside][:, inside].sum(axis=1)
+    return np.asarray(outside[back == 0])
 
 
 def simulate_escape_times(
