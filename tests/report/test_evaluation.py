@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from djgnn.report.evaluation import auc_interval
+from djgnn.report.payload import auc_interval
 
 
 @pytest.mark.parametrize(("positives", "negatives"), [(1, 1), (1, 50), (50, 1), (20, 300)])

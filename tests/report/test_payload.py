@@ -12,12 +12,10 @@ import numpy as np
 import pytest
 
 from djgnn.errors import InputError
-from djgnn.report.arrays import unpack
-from djgnn.report.nodes import nodes_payload
 from djgnn.report.page import write_run_page
 from djgnn.report.payload import run_payload
-from djgnn.report.player import agreement, planar, sampled_ranks
 from djgnn.report.run_data import RunData, load_run
+from djgnn.report.views import agreement, nodes_payload, planar, sampled_ranks, unpack
 
 from .conftest import HOSTILE
 

@@ -20,8 +20,8 @@ from djgnn.cli.text import escape
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.model import DJGNN
 from djgnn.report.page import write_run_page
-from djgnn.report.player import agreement
 from djgnn.report.run_data import RunData, load_run
+from djgnn.report.views import agreement
 from djgnn.spectral import homophily, structural_heterophily
 from djgnn.training.config import TrainConfig, resolve
 from djgnn.training.folder import branch_weights, check_free, new_folder, write_run

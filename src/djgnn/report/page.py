@@ -13,9 +13,7 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from djgnn import __version__
-from djgnn.bench.critical_difference import draw_diagram
 from djgnn.graph.files import atomic_write, check_replaceable
-from djgnn.report.comparison import comparison_payload
 from djgnn.report.payload import run_payload
 from djgnn.report.run_data import RunData
 
@@ -50,12 +48,18 @@ def write_comparison_page(sources: Sequence[str | Path], out: str | Path) -> Pat
     Raises:
         InputError: If a source cannot be read or the page cannot be written.
     """
+    from djgnn.bench.critical_difference import draw_diagram
+    from djgnn.report.comparison import comparison_payload
+
     path = Path(out).expanduser()
     check_replaceable(path, (MARK,), "page of ours")
-    return _write(path, "compare.html", comparison_payload(sources), COMPARISON_SCRIPTS)
+    payload = comparison_payload(sources)
+    return _write(path, "compare.html", payload, COMPARISON_SCRIPTS, draw_diagram=draw_diagram)
 
 
-def _write(path: Path, template: str, payload: dict[str, Any], scripts: tuple[str, ...]) -> Path:
+def _write(
+    path: Path, template: str, payload: dict[str, Any], scripts: tuple[str, ...], **values: Any
+) -> Path:
     """Render a template of this package and write it.
 
     Every value is escaped, in the data also ``<``, ``>`` and ``&``; only our own files and the
@@ -79,7 +83,7 @@ def _write(path: Path, template: str, payload: dict[str, Any], scripts: tuple[st
     page = templates.get_template(template).render(
         payload=payload,
         version=__version__,
-        draw_diagram=draw_diagram,
+        **values,
         style=Markup(assets.joinpath("report.css").read_text("utf-8")),
         library=Markup(library),
         script=Markup(script),

@@ -1,19 +1,25 @@
-"""The data of a run's page, as plain values."""
+"""The data of a run's page, as plain values: result, history, how good the predictions are."""
 
 from __future__ import annotations
 
 import math
 import shlex
+from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from djgnn.checking import json_values
-from djgnn.report.arrays import pack
-from djgnn.report.environment import environment_payload
-from djgnn.report.evaluation import evaluation_payload, score_interval
 from djgnn.report.graph_card import card_rows, measure_graph
-from djgnn.report.nodes import MOST_NODES, nodes_payload
-from djgnn.report.player import player_payload
-from djgnn.report.run_data import RunData
+from djgnn.report.run_data import PARTS, RunData
+from djgnn.report.views import (
+    MOST_NODES,
+    environment_payload,
+    nodes_payload,
+    pack,
+    player_payload,
+)
+from djgnn.training import calibration
 from djgnn.training.folder import CONFIG, GRAPH
 
 FORMAT = "djgnn-report-1"
@@ -83,3 +89,94 @@ def history_payload(data: RunData) -> dict[str, Any]:
             known = dict(zip(data.recording.seen, getattr(data.recording, key), strict=True))
             columns[key] = [known.get(int(epoch), math.nan) for epoch in data.history["epoch"]]
     return columns
+
+
+def accuracy_interval(correct: int, total: int) -> tuple[float, float]:
+    """Wilson's 95% interval of a share, in percent.
+
+    Example:
+        >>> [round(v, 2) for v in accuracy_interval(50, 100)]
+        [40.38, 59.62]
+    """
+    from scipy.stats import binomtest
+
+    if total == 0:
+        return (math.nan, math.nan)
+    interval = binomtest(correct, total).proportion_ci(0.95, method="wilson")
+    return (100 * float(interval.low), 100 * float(interval.high))
+
+
+def auc_interval(auc: float, positives: int, negatives: int) -> tuple[float, float]:
+    r"""Newcombe's 95% interval of a ROC-AUC in percent (2006, part 2, method 5).
+
+    As Wilson's for a share, it holds every area :math:`\theta` that is no more than z standard
+    errors away from the observed area a, with the error that :math:`\theta` would have:
+
+    .. math::
+        (a - \theta)^2 \le z^2 \, \frac{\theta (1 - \theta)}{n_+ n_-} \Bigl( 1 + (\bar n - 1)
+        \bigl( \tfrac{1 - \theta}{2 - \theta} + \tfrac{\theta}{1 + \theta} \bigr) \Bigr),
+        \qquad \bar n = (n_+ + n_-) / 2,
+
+    the variance of Hanley and McNeil (1982) made symmetric. It does not collapse at 0 and 100.
+
+    Example:
+        >>> [round(v, 1) for v in auc_interval(80.0, 100, 100)]
+        [73.1, 85.3]
+        >>> [round(v, 1) for v in auc_interval(100.0, 1, 1)]
+        [20.7, 100.0]
+    """
+    from scipy.optimize import brentq
+
+    if min(positives, negatives) == 0 or not math.isfinite(auc):
+        return (math.nan, math.nan)
+    a, half = auc / 100, (positives + negatives) / 2 - 1
+
+    def beyond(t: float) -> float:
+        pairs = 1 + half * ((1 - t) / (2 - t) + t / (1 + t))
+        return (a - t) ** 2 - 1.959964**2 * t * (1 - t) * pairs / (positives * negatives)
+
+    low = brentq(beyond, 0, min(a, 1 - 1e-12)) if a > 0 else 0.0
+    high = brentq(beyond, max(a, 1e-12), 1) if a < 1 else 1.0
+    return (100 * float(low), 100 * float(high))
+
+
+def score_interval(data: RunData) -> tuple[float, float]:
+    """The 95% interval of the test score over its nodes, in percent."""
+    y, said = data.labels[data.split.test], data.predicted[data.split.test]
+    if data.card["metric"] == "roc_auc":
+        score = data.card["result"]["test"]
+        counts = int((y == 1).sum()), int((y == 0).sum())
+        return auc_interval(math.nan if score is None else score, *counts)
+    return accuracy_interval(int((said == y).sum()), y.size)
+
+
+def evaluation_payload(data: RunData) -> dict[str, Any]:
+    """Confusion, scores per class and reliability of the nodes of each part of the split.
+
+    In a confusion matrix rows are true classes and columns predicted ones. Precision, recall and F1
+    are in percent, NaN where there is nothing to count; errors and bins of reliability are shares.
+    """
+    from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
+    part, classes = np.array(data.predictions["part"]), np.arange(data.graph.num_classes)
+    found = {}
+    for name in PARTS[1:]:
+        inside = (part == name) & (data.labels >= 0)
+        if not inside.any():
+            continue
+        y, said = data.labels[inside], data.predicted[inside]
+        scores = precision_recall_fscore_support(y, said, labels=classes, zero_division=np.nan)
+        bins = calibration.reliability(data.probabilities[inside], y)
+        found[name] = {
+            "nodes": int(inside.sum()),
+            "confusion": confusion_matrix(y, said, labels=classes),
+            "classes": [
+                {"precision": 100 * p, "recall": 100 * r, "f1": 100 * f1, "support": count}
+                for p, r, f1, count in zip(*scores, strict=True)
+            ],
+            "reliability": {
+                "error": calibration.calibration_error(bins),
+                "bins": [asdict(b) for b in bins if b.count],
+            },
+        }
+    return found
