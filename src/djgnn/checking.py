@@ -38,6 +38,7 @@ Text = Annotated[str, Meta(description="text")]
 Number = Annotated[float, Meta(ge=-1e300, le=1e300, description="a number")]
 NonNegative = Annotated[float, Meta(ge=0, le=1e300, description="a number of at least 0")]
 Positive = Annotated[float, Meta(gt=0, le=1e300, description="a positive number")]
+Share = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
 Rate = Annotated[float, Meta(ge=0, lt=1, description="at least 0 and below 1")]
 Count = Annotated[
     int, Meta(ge=1, lt=2**31, description="a whole number of at least 1 and below 2^31")

@@ -52,8 +52,8 @@ def dense(x: Any) -> torch.Tensor:
     return x if isinstance(x, torch.Tensor) else x.to_dense()
 
 
-def heard(edge_index: torch.Tensor, num_nodes: int) -> torch.Tensor:
-    """The dense matrix whose row i marks those that node i hears."""
+def received(edge_index: torch.Tensor, num_nodes: int) -> torch.Tensor:
+    """The dense matrix whose row i marks the sources of messages to node i."""
     matrix = torch.zeros(num_nodes, num_nodes)
     matrix[edge_index[1], edge_index[0]] = 1
     return matrix

@@ -9,9 +9,9 @@ import pytest
 import scipy.linalg
 import torch
 import torch.nn.functional as F
-from tests.baselines.conftest import dense, heard, looped, scaled
+from tests.baselines.conftest import dense, looped, received, scaled
 
-from djgnn.baselines.ordered_gnn import Options as OrderedOptions
+from djgnn.baselines.ordered_gnn import OrderedGNNOptions
 from djgnn.graph import Graph
 
 
@@ -21,14 +21,14 @@ def test_gat_is_its_equation(graph: Graph, built) -> None:
     wh = x @ module.maps[0].weight
     mine, theirs = wh @ layer.att_dst[0, 0], wh @ layer.att_src[0, 0]
     logits = F.leaky_relu(mine[:, None] + theirs[None, :], 0.2)
-    near = looped(heard(edges, graph.num_nodes)) > 0
+    near = looped(received(edges, graph.num_nodes)) > 0
     alpha = logits.masked_fill(~near, -math.inf).softmax(dim=1)
     torch.testing.assert_close(module(x, edges), alpha @ wh + layer.bias, atol=1e-5, rtol=1e-4)
 
 
 def test_h2gcn_is_its_equation(graph: Graph, built) -> None:
     module, (x, edges) = built("h2gcn", graph, num_rounds=2)
-    a = heard(edges, graph.num_nodes)
+    a = received(edges, graph.num_nodes)
     a.fill_diagonal_(0)
     two = ((a @ a > 0) & (a == 0)).float()
     two.fill_diagonal_(0)
@@ -42,7 +42,7 @@ def test_h2gcn_is_its_equation(graph: Graph, built) -> None:
 
 def test_ggcn_is_its_dense_formulation(graph: Graph, built) -> None:
     module, (x, edges) = built("ggcn", graph, num_layers=3, adjacency="given", decay_rate=0.7)
-    p = scaled(looped(heard(edges, graph.num_nodes)))
+    p = scaled(looped(received(edges, graph.num_nodes)))
     ratio = p.diagonal()[:, None] / p.clamp_min(1e-9) - 1
 
     def layer(part, f: torch.Tensor) -> torch.Tensor:
@@ -73,7 +73,7 @@ def test_cgnn_flows_as_the_matrix_exponential_says(graph: Graph, built) -> None:
         start = module.encoder(x)
         reached = module.flow(start, module.constants(x, edges))
     n = graph.num_nodes
-    p = scaled(looped(heard(edges, n))).double().numpy()
+    p = scaled(looped(received(edges, n))).double().numpy()
     generator = 0.5 * module.alpha.sigmoid().detach().double().numpy()[:, None] * (p - np.eye(n))
     block = np.block([[generator, np.eye(n)], [np.zeros((n, 2 * n))]])
     moved = scipy.linalg.expm(3.0 * block)[:n]
@@ -85,7 +85,7 @@ def test_fsgnn_propagates_the_features_themselves(graph: Graph, built) -> None:
     module, (x, edges) = built("fsgnn", graph, num_hops=2, adjacency="given")
     with torch.no_grad():
         module.attention.copy_(torch.arange(5) / 5)
-    a = heard(edges, graph.num_nodes)
+    a = received(edges, graph.num_nodes)
     plain, loops = scaled(a), scaled(a + torch.eye(len(a)))
     sources = [dense(x)]
     for power in (plain, loops):
@@ -127,7 +127,7 @@ def test_graff_takes_a_shorter_last_step(graph: Graph, built) -> None:
 @pytest.mark.parametrize("structure", [False, True])
 def test_acmii_gcn_is_its_equation(structure: bool, graph: Graph, built) -> None:
     module, (x, edges) = built("acmii_gcn", graph, structure=structure, residual=False)
-    a = heard(edges, graph.num_nodes)
+    a = received(edges, graph.num_nodes)
     p = a + torch.eye(len(a))
     p = p / p.sum(dim=1, keepdim=True)
 
@@ -166,12 +166,12 @@ def test_an_open_gate_keeps_what_was_there(graph: Graph, built) -> None:
     kept, _ = module.rounds(h, module.constants(x, edges))
     torch.testing.assert_close(kept, F.layer_norm(h, (8,)), atol=1e-5, rtol=1e-4)
     with pytest.raises(ValueError, match=r"multiple of num_chunks=64 \(got 100\)"):
-        OrderedOptions(hidden_channels=100)
+        OrderedGNNOptions(hidden_channels=100)
 
 
 def test_asgc_fits_every_feature_by_least_squares(graph: Graph, built) -> None:
     module, (x, edges) = built("asgc", graph, num_hops=3, ridge=0.1)
-    a = heard(edges, graph.num_nodes).double()
+    a = received(edges, graph.num_nodes).double()
     a = a + torch.diag((a.sum(dim=1) == 0).double())
     s, features = scaled(a).numpy(), dense(x).double().numpy()
     made = module.constants(x, edges)

@@ -95,7 +95,7 @@ def test_a_graph_without_features_or_edges_is_no_obstacle(name: str, graph: Grap
     assert module(*inputs).isfinite().all()
 
 
-def test_whom_a_node_hears() -> None:
+def test_messages_flow_as_the_adjacency_option_says() -> None:
     graph = Graph(np.array([[0], [1]]), 2, y=np.array([0, 1]))
     assert message_edges(graph, "given").tolist() == [[1], [0]]
     assert message_edges(graph, "transposed").tolist() == [[0], [1]]

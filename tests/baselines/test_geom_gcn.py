@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,8 +11,7 @@ import torch
 from tests.baselines.conftest import dense
 
 from djgnn.baselines.base import operator, without_loops
-from djgnn.baselines.geom_gcn import relations
-from djgnn.baselines.latent_space import EMBEDDINGS, embed, isomap, latent_neighbours
+from djgnn.baselines.geom_gcn import Embedding, embed, isomap, latent_neighbours, relations
 from djgnn.graph import Graph
 
 
@@ -38,7 +39,7 @@ def test_landmarks_see_the_same_plane() -> None:
     assert np.corrcoef(full, part)[0, 1] > 0.97
 
 
-@pytest.mark.parametrize("method", EMBEDDINGS)
+@pytest.mark.parametrize("method", get_args(Embedding))
 def test_planes_tell_two_cliques_apart_and_repeat(method: str) -> None:
     points = embed(two_cliques(), method)
     assert points.shape == (16, 2)

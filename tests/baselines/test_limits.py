@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.baselines.conftest import dense, heard, looped, scaled
+from tests.baselines.conftest import dense, looped, received, scaled
 from torch_geometric.nn import APPNP, GATConv, GCN2Conv, GCNConv, MixHopConv, SAGEConv
 from torch_geometric.nn import LINKX as PygLINKX
 
@@ -134,7 +134,7 @@ def test_mixhop_with_power_zero_is_an_mlp(graph: Graph, built) -> None:
 
 def test_pairnorm_centres_and_scales(graph: Graph, built) -> None:
     module, (x, edges) = built("pairnorm", graph, scale=3.0)
-    a = scaled(looped(heard(edges, graph.num_nodes)))
+    a = scaled(looped(received(edges, graph.num_nodes)))
     h = a @ (x @ module.maps[0].weight) + module.layers[0].bias
     h = h - h.mean(dim=0)
     h = 3 * h / h.square().sum(dim=1).mean().sqrt()
@@ -145,7 +145,7 @@ def test_pairnorm_centres_and_scales(graph: Graph, built) -> None:
 def test_a_tuned_network_without_additions_is_its_plain_self(graph: Graph, built) -> None:
     plain = {"norm": "none", "residual": False}
     module, (x, edges) = built("tuned_gcn", graph, **plain)
-    a = scaled(looped(heard(edges, graph.num_nodes)))
+    a = scaled(looped(received(edges, graph.num_nodes)))
     h = module.encoder(x)
     for layer in module.layers:
         h = (a @ (h @ layer.lin.weight.t()) + layer.bias).relu()

@@ -1,4 +1,4 @@
-"""The other systems, one file each, one interface: `build(config, graph) -> module`."""
+"""The other systems, one interface: `build_baseline(config, graph) -> (module, inputs)`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ import scipy.sparse as sp
 import torch
 from torch import nn
 
-from djgnn.baselines.config import BaselineConfig, baseline_config, published, search_space
-from djgnn.baselines.options import BASELINES, Options, module_of, options_of
+from djgnn.baselines.base import Options
+from djgnn.baselines.config import (
+    BASELINES,
+    BaselineConfig,
+    baseline_config,
+    model_class,
+    options_of,
+    published,
+    search_space,
+)
 from djgnn.graph import Graph
 from djgnn.model.operators import treat
-from djgnn.training.inputs import features
+from djgnn.training.inputs import features, num_features
 
 __all__ = [
     "BASELINES",
@@ -32,15 +40,17 @@ def build_baseline(
     config: BaselineConfig, graph: Graph, device: torch.device | str = "cpu"
 ) -> tuple[nn.Module, tuple[Any, Any]]:
     """A baseline and its inputs: features, and edges along which messages flow."""
-    seen = treated(graph, str(config.options["features"]))
-    module: nn.Module = module_of(config.model).build(config, seen)
-    x = features(seen, device, sparse=bool(module.sparse_features))
-    edges = message_edges(seen, str(config.options["adjacency"]))
+    options = options_of(config.model)(**config.options)
+    seen = treat_features(graph, options.features)
+    sizes = (num_features(seen), seen.num_classes, seen.num_nodes)
+    module = model_class(config.model)(options, *sizes)
+    x = features(seen, device)
+    edges = message_edges(seen, options.adjacency)
     return module.to(device), (x, torch.from_numpy(edges).to(device))
 
 
-def treated(graph: Graph, treatment: str) -> Graph:
-    """The graph with its features raw, divided by their row sums, or left out."""
+def treat_features(graph: Graph, treatment: str) -> Graph:
+    """The graph with its features ``"raw"``, divided by their ``"row"`` sums, or left out."""
     if treatment == "raw" or graph.x is None:
         return graph
     if treatment == "identity":
@@ -53,12 +63,12 @@ def treated(graph: Graph, treatment: str) -> Graph:
 
 
 def message_edges(graph: Graph, adjacency: str) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """PyG's edges, speaker first: node i hears j if A[i, j], or A[j, i], or either.
+    """PyG's edges, source first: node i receives from j if A[i, j], or A[j, i], or either.
 
     Shapes:
         result ``[2, E]``.
     """
     kind = "symmetric" if adjacency == "symmetric" else "given"
-    hearer, speaker = treat(graph.adjacency, kind).nonzero()
-    pair = (hearer, speaker) if adjacency == "transposed" else (speaker, hearer)
+    target, source = treat(graph.adjacency, kind).nonzero()
+    pair = (target, source) if adjacency == "transposed" else (source, target)
     return np.stack(pair).astype(np.int64)

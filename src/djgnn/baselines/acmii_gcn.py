@@ -3,49 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import scipy.sparse as sp
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, operator, row_scale
-from djgnn.baselines.config import BaselineConfig
-from djgnn.baselines.drawing import Linear, drop, uniform
-from djgnn.baselines.options import Options as BaseOptions
-from djgnn.baselines.options import count, rate
-from djgnn.graph import Graph
+from djgnn.baselines.base import Baseline, Options, operator, row_scale
+from djgnn.baselines.layers import Linear, Matrix, drop, uniform
+from djgnn.checking import Count, Rate
 from djgnn.graph.operator import SparseOperator
-from djgnn.training.inputs import num_features
-
-TRAINING = {"epochs": 5000, "patience": 200}
 
 
 @dataclass(frozen=True)
-class Options(BaseOptions):
-    """Options of an ACMII-GCN++.
+class ACMIIOptions(Options):
+    """Options of an ACMII-GCN++."""
 
-    Args:
-        hidden_channels: Width of the hidden layer.
-        dropout: On the features and before the second layer.
-        structure: A fourth channel from the rows of the adjacency.
-        residual: Add a map of the features before the second layer (the ``++``).
-        layer_norm: Normalise the channels for the mixing weights.
-    """
-
-    hidden_channels: int = count(64)
-    dropout: float = rate(0.5)
-    structure: bool = False
-    residual: bool = True
-    layer_norm: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Filters:
-    """The low pass filter D^-1 (A + I), and A itself."""
-
-    low: SparseOperator
-    adjacency: SparseOperator
+    hidden_channels: Count = 64  #: Width of the hidden layer.
+    dropout: Rate = 0.5  #: On the features and before the second layer.
+    structure: bool = False  #: A fourth channel from the rows of the adjacency.
+    residual: bool = True  #: Add a map of the features before the second layer (the ``++``).
+    layer_norm: bool = False  #: Normalise the channels for the mixing weights.
 
 
 class ACMIILayer(nn.Module):
@@ -58,53 +36,53 @@ class ACMIILayer(nn.Module):
         H' = s \sum_c \mathrm{diag}(\alpha_c) H_c, \quad
         \alpha = \mathrm{softmax}\bigl(\mathrm{sigmoid}([H_c a_c]_c)\, M / C\bigr),
 
-    for C channels; s = 3 without and 1 with the channel of A, as published.
+    for C channels and :math:`P = D^{-1}(A + I)`; s = 3 without and 1 with the channel of A, as
+    published.
 
     Shapes:
-        h ``[n, in_channels]``, result ``[n, out_channels]``.
+        h ``[n, in_channels]``, low and adjacency ``[n, n]``, result ``[n, out_channels]``.
     """
 
     def __init__(
-        self, num_nodes: int, in_channels: int, out_channels: int, options: Options
+        self, num_nodes: int, in_channels: int, out_channels: int, options: ACMIIOptions
     ) -> None:
         super().__init__()
-        self.out_channels = out_channels
-        count_ = 4 if options.structure else 3
+        channels = 4 if options.structure else 3
         self.linear = Linear(in_channels, 3 * out_channels, False, "fan_out", blocks=3)
-        self.rows = (
-            nn.Parameter(torch.empty(num_nodes, out_channels)) if options.structure else None
-        )
-        self.vectors = nn.Parameter(torch.empty(count_, out_channels))
-        self.mixing = nn.Parameter(torch.empty(count_, count_))
-        norms = count_ if options.layer_norm else 0
+        rows = (num_nodes, out_channels)
+        self.rows = nn.Parameter(torch.empty(rows)) if options.structure else None
+        self.vectors = nn.Parameter(torch.empty(channels, out_channels))
+        self.mixing = nn.Parameter(torch.empty(channels, channels))
+        norms = channels if options.layer_norm else 0
         self.norms = nn.ModuleList(nn.LayerNorm(out_channels) for _ in range(norms))
 
-    def draw(self, generator: torch.Generator | None = None) -> None:
+    def init_weights(self, generator: Generator | None = None) -> None:
         """Uniform, with the published bounds."""
         if self.rows is not None:
-            uniform(self.rows, self.out_channels, generator)
+            uniform(self.rows, self.rows.shape[1], generator)
         uniform(self.vectors, 1, generator)
         uniform(self.mixing, len(self.mixing), generator)
 
-    def alpha(self, channels: Tensor) -> Tensor:
-        """The mixing weights of every node, ``[channels, n, 1]``."""
-        seen = channels
+    def forward(
+        self,
+        h: Matrix,
+        low_pass: SparseOperator,
+        adjacency: SparseOperator,
+        dropout: float = 0.0,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """Filter and mix."""
+        low, high, own = self.linear(h, dropout, generator).relu().chunk(3, dim=1)
+        low, smooth = (low_pass @ torch.cat([low, high], dim=1)).chunk(2, dim=1)
+        parts = [low, high - smooth, own]
+        if self.rows is not None:
+            parts.append((adjacency @ self.rows).relu())
+        channels = seen = torch.stack(parts)
         if len(self.norms):
             seen = torch.stack([norm(c) for norm, c in zip(self.norms, channels, strict=True)])
         logits = torch.einsum("cnw,cw->nc", seen, self.vectors).sigmoid() @ self.mixing
-        return (logits / len(channels)).softmax(dim=1).t()[:, :, None]
-
-    def forward(self, h: Any, filters: Filters, dropout: float, generator: Any) -> Tensor:
-        """Filter and mix."""
-        low, high, own = self.linear(h, dropout, generator).relu().chunk(3, dim=1)
-        smooth = filters.low @ torch.cat([low, high], dim=1)
-        low, gone = smooth.chunk(2, dim=1)
-        channels = [low, high - gone, own]
-        if self.rows is not None:
-            channels.append((filters.adjacency @ self.rows).relu())
-        stacked = torch.stack(channels)
-        scale = 3.0 if self.rows is None else 1.0
-        return scale * (self.alpha(stacked) * stacked).sum(dim=0)
+        alpha = (logits / len(channels)).softmax(dim=1).t()[:, :, None]
+        return (3.0 if self.rows is None else 1.0) * (alpha * channels).sum(dim=0)
 
 
 class ACMIIGCN(Baseline):
@@ -113,53 +91,30 @@ class ACMIIGCN(Baseline):
 
     Sitao Luan, Chenqing Hua, Qincheng Lu, Jiaqi Zhu, Mingde Zhao, Shuyuan Zhang, Xiao-Wen Chang,
     Doina Precup: Revisiting Heterophily For Graph Neural Networks. NeurIPS 2022.
-
-    Args:
-        num_nodes: Number of nodes; the channel of A has a row of weights for each.
-        in_channels: Number of features.
-        out_channels: Number of classes.
-        options: Width, channels and rates.
-
-    Shapes:
-        x ``[n, F]``, edge_index ``[2, E]``, logits ``[n, classes]``.
     """
 
+    options: ACMIIOptions
+    training_defaults: ClassVar = {"epochs": 5000, "patience": 200}
     node_parameters = ("first.rows", "second.rows")
 
-    def __init__(
-        self, num_nodes: int, in_channels: int, out_channels: int, options: Options
-    ) -> None:
-        super().__init__()
-        self.options = o = options
-        self.first = ACMIILayer(num_nodes, in_channels, o.hidden_channels, o)
-        self.second = ACMIILayer(num_nodes, o.hidden_channels, out_channels, o)
-        self.residual = (
-            Linear(in_channels, o.hidden_channels, init="fan_in") if o.residual else None
-        )
-        self.reset_parameters()
+    def _make_layers(self, in_channels: int, out_channels: int) -> None:
+        o, n, wide = self.options, self.num_nodes, self.options.hidden_channels
+        self.first = ACMIILayer(n, in_channels, wide, o)
+        self.second = ACMIILayer(n, wide, out_channels, o)
+        self.residual = Linear(in_channels, wide, init="fan_in") if o.residual else None
 
-    def prepare(self, adjacency: sp.csr_array, like: Tensor | SparseOperator) -> Filters:
-        """The low pass filter and the adjacency."""
+    def prepare(self, adjacency: sp.csr_array, like: Matrix) -> tuple[SparseOperator, ...]:
+        """The low pass filter D^-1 (A + I), and A."""
         looped = adjacency + sp.eye_array(adjacency.shape[0])
-        return Filters(operator(row_scale(looped), like), operator(adjacency, like))
+        return operator(row_scale(looped), like), operator(adjacency, like)
 
-    def forward(
-        self,
-        x: Tensor | SparseOperator,
-        edge_index: Tensor,
-        generator: torch.Generator | None = None,
-    ) -> Tensor:
+    def forward(self, x: Matrix, edge_index: Tensor, generator: Generator | None = None) -> Tensor:
         """Logits."""
         p, filters = self.options.dropout, self.constants(x, edge_index)
-        h = drop(self.first(x, filters, p, generator).relu(), p, self.training, generator)
+        h: Any = self.first(x, *filters, p, generator).relu()
+        h = drop(h, p, self.training, generator)
         if self.residual is not None:
             own = self.residual(x, p, generator).relu()
             h = h + drop(own, p, self.training, generator)
-        logits: Tensor = self.second(h, filters, 0.0, None)
+        logits: Tensor = self.second(h, *filters)
         return logits
-
-
-def build(config: BaselineConfig, graph: Graph) -> ACMIIGCN:
-    """An ACMII-GCN++ for a graph."""
-    o = Options(**config.options)
-    return ACMIIGCN(graph.num_nodes, num_features(graph), graph.num_classes, o)

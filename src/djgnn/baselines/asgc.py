@@ -9,31 +9,22 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
-from djgnn.baselines.base import Baseline, symmetric_scale
-from djgnn.baselines.config import BaselineConfig
-from djgnn.baselines.drawing import Linear
-from djgnn.baselines.options import Options as BaseOptions
-from djgnn.baselines.options import count, option
-from djgnn.graph import Graph
-from djgnn.graph.operator import SparseOperator
-from djgnn.training.inputs import num_features
+from djgnn.baselines.base import Baseline, Options, symmetric_scale
+from djgnn.baselines.layers import Linear, Matrix
+from djgnn.checking import Count, NonNegative
 
 COLUMNS = 64
+"""Features that are filtered at once."""
 
 
 @dataclass(frozen=True)
-class Options(BaseOptions):
-    """Options of an ASGC.
+class ASGCOptions(Options):
+    """Options of an ASGC."""
 
-    Args:
-        num_hops: Largest power K.
-        ridge: How much the filter is kept from copying the feature, R.
-    """
-
-    num_hops: int = count(4)
-    ridge: float = option(0.01, least=0.0)
+    num_hops: Count = 4  #: Largest power K.
+    ridge: NonNegative = 0.01  #: Penalty R that keeps the filter from copying the feature.
 
 
 class ASGC(Baseline):
@@ -47,27 +38,18 @@ class ASGC(Baseline):
 
     Sudhanshu Chanpuriya, Cameron Musco: Simplified Graph Convolution with Heterophily. NeurIPS
     2022.
-
-    Args:
-        in_channels: Number of features.
-        out_channels: Number of classes.
-        options: Hops and ridge.
-
-    Shapes:
-        x ``[n, F]``, edge_index ``[2, E]``, logits ``[n, classes]``.
     """
 
-    def __init__(self, in_channels: int, out_channels: int, options: Options) -> None:
-        super().__init__()
-        self.options = options
-        self.classifier = Linear(in_channels, out_channels)
-        self.reset_parameters()
+    options: ASGCOptions
 
-    def prepare(self, adjacency: sp.csr_array, like: Tensor | SparseOperator) -> Tensor:
-        """The filtered features: they do not depend on any weight."""
+    def _make_layers(self, in_channels: int, out_channels: int) -> None:
+        self.classifier = Linear(in_channels, out_channels)
+
+    def prepare(self, adjacency: sp.csr_array, like: Matrix) -> Tensor:
+        """The filtered features, which do not depend on any weight."""
         alone = adjacency.sum(axis=1) == 0
         s = symmetric_scale(adjacency + sp.diags_array(alone.astype(float)))
-        whole: Any = like.to_scipy() if isinstance(like, SparseOperator) else like.cpu().numpy()
+        whole: Any = like.cpu().numpy() if isinstance(like, Tensor) else like.to_scipy()
         o, parts = self.options, []
         for begin in range(0, like.shape[1], COLUMNS):
             columns = whole[:, begin : begin + COLUMNS]
@@ -75,15 +57,9 @@ class ASGC(Baseline):
             parts.append(adaptive_filter(dense, s, o.num_hops, o.ridge))
         return torch.cat(parts, dim=1).to(like.device, like.dtype)
 
-    def forward(
-        self,
-        x: Tensor | SparseOperator,
-        edge_index: Tensor,
-        generator: torch.Generator | None = None,
-    ) -> Tensor:
+    def forward(self, x: Matrix, edge_index: Tensor, generator: Generator | None = None) -> Tensor:
         """Logits."""
-        logits: Tensor = self.classifier(self.constants(x, edge_index))
-        return logits
+        return self.classifier(self.constants(x, edge_index))
 
 
 def adaptive_filter(x: Any, s: sp.csr_array, num_hops: int, ridge: float) -> Tensor:
@@ -109,8 +85,3 @@ def adaptive_filter(x: Any, s: sp.csr_array, num_hops: int, ridge: float) -> Ten
     beta = torch.linalg.lstsq(left, right, driver="gelsd").solution
     filtered: Tensor = (z @ beta).squeeze(2).t().contiguous()
     return filtered
-
-
-def build(config: BaselineConfig, graph: Graph) -> ASGC:
-    """An ASGC for a graph."""
-    return ASGC(num_features(graph), graph.num_classes, Options(**config.options))

@@ -2,36 +2,92 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
+from functools import cache
+from importlib import import_module, resources
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import yaml
 
-from djgnn.baselines.options import module_of, options_of
+from djgnn.baselines.base import Baseline, Options
+from djgnn.checking import check_names
 from djgnn.graph.plain_yaml import read_configuration
-from djgnn.model.config import check_fields
 from djgnn.training.config import TrainConfig
 
-_SECTIONS = ("model", "options", "training", "source")
+_CLASSES = {
+    "mlp": "mlp.MLP",
+    "gcn": "gcn.GCN",
+    "gat": "gat.GAT",
+    "graphsage": "graphsage.GraphSAGE",
+    "gcnii": "gcnii.GCNII",
+    "mixhop": "mixhop.MixHop",
+    "pairnorm": "pairnorm.PairNormGCN",
+    "linkx": "linkx.LINKX",
+    "gprgnn": "gprgnn.GPRGNN",
+    "h2gcn": "h2gcn.H2GCN",
+    "geom_gcn": "geom_gcn.GeomGCN",
+    "ggcn": "ggcn.GGCN",
+    "cgnn": "cgnn.CGNN",
+    "fsgnn": "fsgnn.FSGNN",
+    "graff": "graff.GRAFF",
+    "acmii_gcn": "acmii_gcn.ACMIIGCN",
+    "ordered_gnn": "ordered_gnn.OrderedGNN",
+    "asgc": "asgc.ASGC",
+    "tuned_gcn": "tuned.TunedGCN",
+    "tuned_gat": "tuned.TunedGAT",
+    "tuned_sage": "tuned.TunedSAGE",
+    "dir_gnn": "dir_gnn.DirGNN",
+}
+BASELINES = tuple(_CLASSES)
+_COMMON_TRAINING = TrainConfig(
+    epochs=1000, weight_decay=5e-4, patience=100, pump_weight=0.0, structure_gate=False
+)
 
 
-def _plain_training() -> TrainConfig:
-    return TrainConfig(
-        epochs=1000, weight_decay=5e-4, patience=100, pump_weight=0.0, structure_gate=False
-    )
+def model_class(model: str) -> type[Baseline]:
+    """The class of a baseline, imported when asked for.
+
+    Raises:
+        ValueError: If there is no such baseline.
+    """
+    if model not in _CLASSES:
+        raise ValueError(f"model must be one of djgnn, {', '.join(BASELINES)} (got '{model}')")
+    file, _, name = _CLASSES[model].partition(".")
+    kind: type[Baseline] = getattr(import_module(f"djgnn.baselines.{file}"), name)
+    return kind
+
+
+@cache
+def options_of(model: str) -> type[Options]:
+    """The dataclass of a baseline's options.
+
+    Raises:
+        ValueError: If there is no such baseline.
+    """
+    kind: type[Options] = get_type_hints(model_class(model))["options"]
+    return kind
+
+
+def default_training(model: str) -> TrainConfig:
+    """The training of a baseline without published settings.
+
+    Raises:
+        ValueError: If there is no such baseline.
+    """
+    return dataclasses.replace(_COMMON_TRAINING, **model_class(model).training_defaults)
 
 
 @dataclass(frozen=True)
 class BaselineConfig:
-    """The whole recipe of a baseline's run.
+    """All settings of a baseline's run.
 
     Args:
         model: Its name, one of `BASELINES`.
-        options: What its `Options` class knows; missing ones take their defaults.
+        options: Fields of its :class:`Options`; missing ones take their defaults.
         training: How it is trained.
         source: Where the settings come from.
 
@@ -45,16 +101,15 @@ class BaselineConfig:
 
     model: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    training: TrainConfig = field(default_factory=_plain_training)
+    training: TrainConfig = _COMMON_TRAINING
     source: str = "defaults of djgnn"
 
     def __post_init__(self) -> None:
         kind = options_of(self.model)
         for key in self.options:
-            if key not in {f.name for f in dataclasses.fields(kind)}:
+            if key not in kind.__dataclass_fields__:
                 raise ValueError(_unknown(self.model, key))
-        full = dataclasses.asdict(kind(**self.options))
-        object.__setattr__(self, "options", full)
+        object.__setattr__(self, "options", dataclasses.asdict(kind(**self.options)))
 
     def replace(self, **changes: Any) -> BaselineConfig:
         """A copy with options or fields of the training changed, by plain name.
@@ -68,19 +123,15 @@ class BaselineConfig:
             >>> BaselineConfig("gcn", source="a paper").replace(lr=0.1, dropout=0.0).source
             'a paper; changed: lr=0.1, dropout=0.0'
         """
-        of_training = {f.name for f in dataclasses.fields(TrainConfig)}
-        training, options = {}, {}
-        for key, value in changes.items():
-            if key in self.options:
-                options[key] = value
-            elif key in of_training:
-                training[key] = value
-            else:
+        for key in changes:
+            if key not in self.options and key not in TrainConfig.__dataclass_fields__:
                 raise ValueError(_unknown(self.model, key))
+        options = {key: changes.get(key, value) for key, value in self.options.items()}
+        training = {key: value for key, value in changes.items() if key not in options}
         said = ", ".join(f"{key}={value}" for key, value in changes.items())
         return BaselineConfig(
             self.model,
-            {**self.options, **options},
+            options,
             dataclasses.replace(self.training, **training),
             f"{self.source}; changed: {said}" if said else self.source,
         )
@@ -96,17 +147,13 @@ class BaselineConfig:
         Raises:
             ValueError: For an unknown section or field, or a value that is not allowed.
         """
-        for key in values:
-            if key not in _SECTIONS:
-                known = ", ".join(_SECTIONS)
-                raise ValueError(f"unknown section '{key}'; a configuration has {known}")
+        check_names(cls, values)
         model, training = str(values.get("model", "")), values.get("training") or {}
-        check_fields(TrainConfig, training)
-        base = default_training(model)
+        check_names(TrainConfig, training)
         return cls(
             model,
             values.get("options") or {},
-            dataclasses.replace(base, **training),
+            dataclasses.replace(default_training(model), **training),
             str(values.get("source", cls.source)),
         )
 
@@ -125,16 +172,6 @@ class BaselineConfig:
         return read_configuration(path, cls.from_dict)
 
 
-def default_training(model: str) -> TrainConfig:
-    """How a baseline is trained if nothing else is said: as its file says, else as all.
-
-    Raises:
-        ValueError: If there is no such baseline.
-    """
-    own: dict[str, Any] = getattr(module_of(model), "TRAINING", {})
-    return dataclasses.replace(_plain_training(), **own)
-
-
 def baseline_config(model: str, dataset: str | None = None, **changes: Any) -> BaselineConfig:
     """The published settings of a baseline for a data set, else its defaults.
 
@@ -148,19 +185,20 @@ def baseline_config(model: str, dataset: str | None = None, **changes: Any) -> B
         >>> baseline_config("mlp", lr=0.02).training.lr
         0.02
     """
-    config = BaselineConfig(model, training=default_training(model))
-    if dataset in published(model):
-        file = _folder("configurations").joinpath(model, f"{dataset}.yaml")
-        config = BaselineConfig.from_dict({"model": model, **yaml.safe_load(file.read_text())})
-    return config.replace(**changes)
+    model_class(model)
+    file = _file(model)
+    values: dict[str, Any] = {"model": model}
+    if dataset in file.get("datasets", {}):
+        own = file["datasets"][dataset]
+        values["source"] = own.get("source", file.get("source"))
+        for section in ("options", "training"):
+            values[section] = {**file.get(section, {}), **own.get(section, {})}
+    return BaselineConfig.from_dict(values).replace(**changes)
 
 
 def published(model: str) -> list[str]:
     """Data sets for which a baseline's published settings are known."""
-    folder = _folder("configurations").joinpath(model)
-    if not folder.is_dir():
-        return []
-    return sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".yaml"))
+    return sorted(_file(model).get("datasets", {}))
 
 
 def search_space(model: str) -> dict[str, Any]:
@@ -173,21 +211,22 @@ def search_space(model: str) -> dict[str, Any]:
         Name to ``{"values": [...]}`` or ``{"low": a, "high": b, "log": bool}``.
 
     Raises:
-        ValueError: If the model has no space.
+        ValueError: If there is no such model.
     """
-    file = _folder("spaces").joinpath(f"{model}.yaml")
-    if not file.is_file():
-        module_of(model)
-        raise ValueError(f"there is no search space for '{model}'")
-    space: dict[str, Any] = yaml.safe_load(file.read_text("utf-8"))
+    if model != "djgnn":
+        model_class(model)
+    space: dict[str, Any] = copy.deepcopy(_file(model)["space"])
     return space
 
 
-def _folder(name: str) -> Any:
-    return resources.files("djgnn.baselines").joinpath(name)
+@cache
+def _file(model: str) -> dict[str, Any]:
+    """Published settings and search space of a model."""
+    file = resources.files("djgnn.baselines").joinpath("configurations", f"{model}.yaml")
+    values: dict[str, Any] = yaml.safe_load(file.read_text("utf-8")) if file.is_file() else {}
+    return values
 
 
 def _unknown(model: str, key: str) -> str:
-    own = ", ".join(f.name for f in dataclasses.fields(options_of(model)))
-    training = ", ".join(f.name for f in dataclasses.fields(TrainConfig))
+    own, training = (", ".join(k.__dataclass_fields__) for k in (options_of(model), TrainConfig))
     return f"{model} has no option '{key}'; it has {own}; its training has {training}"

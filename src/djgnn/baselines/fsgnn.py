@@ -8,39 +8,26 @@ from typing import Any
 import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, operator, symmetric_scale
-from djgnn.baselines.config import BaselineConfig
-from djgnn.baselines.drawing import Linear, drop, uniform
-from djgnn.baselines.options import Options as BaseOptions
-from djgnn.baselines.options import count, option, rate
-from djgnn.graph import Graph
+from djgnn.baselines.base import Baseline, Options, operator, symmetric_scale
+from djgnn.baselines.layers import Linear, Matrix, uniform
+from djgnn.checking import Count, Natural, NonNegative, Rate
 from djgnn.graph.operator import SparseOperator
-from djgnn.training.inputs import num_features
 
 
 @dataclass(frozen=True)
-class Options(BaseOptions):
-    """Options of an FSGNN.
+class FSGNNOptions(Options):
+    """Options of an FSGNN."""
 
-    Args:
-        hidden_channels: Width of each hop.
-        num_hops: Largest power K.
-        hop_norm: Give every row of every hop the norm 1.
-        dropout: Before the classifier.
-        attention_lr: Learning rate of the hops' weights.
-        attention_weight_decay: Their decay.
-        output_weight_decay: Decay of the classifier; the hops' maps have the training's.
-    """
-
-    hidden_channels: int = count(64)
-    num_hops: int = count(3, least=0)
-    hop_norm: bool = True
-    dropout: float = rate(0.5)
-    attention_lr: float = option(0.02, least=0.0)
-    attention_weight_decay: float = option(5e-4, least=0.0)
-    output_weight_decay: float = option(5e-4, least=0.0)
+    hidden_channels: Count = 64  #: Width of each hop.
+    num_hops: Natural = 3  #: Largest power K.
+    hop_norm: bool = True  #: Give every row of every hop the norm 1.
+    dropout: Rate = 0.5  #: Before the classifier.
+    attention_lr: NonNegative = 0.02  #: Learning rate of the hops' weights.
+    attention_weight_decay: NonNegative = 5e-4  #: Their decay.
+    #: Decay of the classifier; the hops' maps have the training's.
+    output_weight_decay: NonNegative = 5e-4
 
 
 class FSGNN(Baseline):
@@ -56,37 +43,25 @@ class FSGNN(Baseline):
     Architecture Design. 2021 (arXiv:2105.07634).
 
     The powers act on X W_m, which is narrow, instead of on X; the product is the same.
-
-    Args:
-        in_channels: Number of features.
-        out_channels: Number of classes.
-        options: Hops, width, rates, and rates of learning and decay.
-
-    Shapes:
-        x ``[n, F]``, edge_index ``[2, E]``, logits ``[n, classes]``.
     """
 
-    def __init__(self, in_channels: int, out_channels: int, options: Options) -> None:
-        super().__init__()
-        self.options = o = options
-        wide = (2 * o.num_hops + 1) * o.hidden_channels
+    options: FSGNNOptions
+
+    def _make_layers(self, in_channels: int, out_channels: int) -> None:
+        hops = 2 * self.options.num_hops + 1
+        wide = hops * self.options.hidden_channels
         self.weight = nn.Parameter(torch.empty(in_channels, wide))
         self.bias = nn.Parameter(torch.empty(wide))
-        self.attention = nn.Parameter(torch.empty(2 * o.num_hops + 1))
+        self.attention = nn.Parameter(torch.empty(hops))
         self.decoder = Linear(wide, out_channels, init="fan_in")
-        self.reset_parameters()
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw all maps; the hops start with equal weights."""
-        source = generator or torch.Generator().manual_seed(0)
-        super().reset_parameters(source)
-        uniform(self.weight, self.weight.shape[0], source)
-        uniform(self.bias, self.weight.shape[0], source)
+    def init_weights(self, generator: Generator) -> None:
+        """The maps of the hops; the hops start with equal weights."""
+        uniform(self.weight, self.weight.shape[0], generator)
+        uniform(self.bias, self.weight.shape[0], generator)
         nn.init.ones_(self.attention)
 
-    def prepare(
-        self, adjacency: sp.csr_array, like: Tensor | SparseOperator
-    ) -> tuple[SparseOperator, SparseOperator]:
+    def prepare(self, adjacency: sp.csr_array, like: Matrix) -> tuple[SparseOperator, ...]:
         """The normalised adjacency without and with an added loop at every node."""
         looped = adjacency + sp.eye_array(adjacency.shape[0])
         return operator(symmetric_scale(adjacency), like), operator(symmetric_scale(looped), like)
@@ -103,40 +78,17 @@ class FSGNN(Baseline):
             {"params": [self.attention], **own},
         ]
 
-    def hops(
-        self, x: Tensor | SparseOperator, pair: tuple[SparseOperator, SparseOperator]
-    ) -> Tensor:
-        """All hops side by side: X, then 1..K without loops, then 1..K with them."""
-        o = self.options
-        narrow = x @ self.weight
-        own, *chains = torch.split(
-            narrow, [o.hidden_channels, *[o.num_hops * o.hidden_channels] * 2], dim=1
-        )
+    def forward(self, x: Matrix, edge_index: Tensor, generator: Generator | None = None) -> Tensor:
+        """Logits. The hops stand side by side: X, then 1..K without loops, then 1..K with them."""
+        o, wide = self.options, self.options.hidden_channels
+        own, *chains = torch.split(x @ self.weight, [wide, *[o.num_hops * wide] * 2], dim=1)
         parts = [own]
-        for power, chain in zip(pair, chains, strict=True):
-            rest = chain
+        for power, rest in zip(self.constants(x, edge_index), chains, strict=True):
             for _ in range(o.num_hops):
                 rest = power @ rest
-                done, rest = rest[:, : o.hidden_channels], rest[:, o.hidden_channels :]
-                parts.append(done)
-        return torch.cat(parts, dim=1) + self.bias
-
-    def forward(
-        self,
-        x: Tensor | SparseOperator,
-        edge_index: Tensor,
-        generator: torch.Generator | None = None,
-    ) -> Tensor:
-        """Logits."""
-        o = self.options
-        h = self.hops(x, self.constants(x, edge_index))
-        h = h.view(len(h), -1, o.hidden_channels)
+                parts.append(rest[:, :wide])
+                rest = rest[:, wide:]
+        h = (torch.cat(parts, dim=1) + self.bias).view(x.shape[0], -1, wide)
         h = F.normalize(h, dim=2) if o.hop_norm else h
         h = (self.attention.softmax(dim=0)[:, None] * h).flatten(1).relu()
-        logits: Tensor = self.decoder(drop(h, o.dropout, self.training, generator))
-        return logits
-
-
-def build(config: BaselineConfig, graph: Graph) -> FSGNN:
-    """An FSGNN for a graph."""
-    return FSGNN(num_features(graph), graph.num_classes, Options(**config.options))
+        return self.decoder(h, o.dropout, generator)

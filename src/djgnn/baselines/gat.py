@@ -5,47 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch_geometric.nn import GATConv
 
-from djgnn.baselines.base import Baseline
-from djgnn.baselines.config import BaselineConfig
-from djgnn.baselines.drawing import Linear, drop, without_map
-from djgnn.baselines.options import Options as BaseOptions
-from djgnn.baselines.options import count, rate
-from djgnn.graph import Graph
-from djgnn.graph.operator import SparseOperator
-from djgnn.training.inputs import num_features
+from djgnn.baselines.base import Baseline, Options
+from djgnn.baselines.layers import Linear, Matrix, drop, without_linear
+from djgnn.checking import Count, Rate
 
 
 @dataclass(frozen=True)
-class Options(BaseOptions):
-    """Options of a GAT.
+class GATOptions(Options):
+    """Options of a GAT."""
 
-    Args:
-        hidden_channels: Width of each head.
-        num_layers: Number of layers.
-        heads: Heads of every layer but the last, which has one.
-        dropout: On the input of every layer.
-        attention_dropout: On the attention.
-    """
-
-    hidden_channels: int = count(8)
-    num_layers: int = count(2)
-    heads: int = count(8)
-    dropout: float = rate(0.6)
-    attention_dropout: float = rate(0.6)
+    hidden_channels: Count = 8  #: Width of each head.
+    num_layers: Count = 2  #: Number of layers.
+    heads: Count = 8  #: Heads of every layer but the last, which has one.
+    dropout: Rate = 0.6  #: On the input of every layer.
+    attention_dropout: Rate = 0.6  #: On the attention.
 
 
 class Attention(GATConv):  # type: ignore[misc]
-    """PyG's layer, whose attention is dropped with a given generator."""
+    """PyG's layer with dropout on the attention from a given generator."""
 
     def __init__(self, *sizes: int, attention_dropout: float, **options: Any) -> None:
         super().__init__(*sizes, **options)
         self.attention_dropout = attention_dropout
-        self.generator: torch.Generator | None = None
+        self.generator: Generator | None = None
 
     def edge_update(
         self,
@@ -56,7 +42,7 @@ class Attention(GATConv):  # type: ignore[misc]
         ptr: Tensor | None,
         dim_size: int | None,
     ) -> Tensor:
-        """The share of each message among those its hearer gets, some of them dropped."""
+        """The share of each message among those of its target, with dropout."""
         alpha = super().edge_update(alpha_j, alpha_i, edge_attr, index, ptr, dim_size)
         return drop(alpha, self.attention_dropout, self.training, self.generator)
 
@@ -70,51 +56,33 @@ class GAT(Baseline):
 
     Petar Velickovic, Guillem Cucurull, Arantxa Casanova, Adriana Romero, Pietro Lio, Yoshua Bengio:
     Graph Attention Networks. ICLR 2018.
-
-    Args:
-        in_channels: Number of features.
-        out_channels: Number of classes.
-        options: Widths and rates.
-
-    Shapes:
-        x ``[n, F]``, edge_index ``[2, E]``, logits ``[n, classes]``.
     """
 
-    capturable = False  # PyG's layer counts the loops it takes out, at every pass
+    options: GATOptions
+    capturable = False  # PyG's layer counts the loops it removes, at every pass
 
-    def __init__(self, in_channels: int, out_channels: int, options: Options) -> None:
-        super().__init__()
-        o = options
-        self.dropout = o.dropout
-        wide = o.hidden_channels * o.heads
+    def _make_layers(self, in_channels: int, out_channels: int) -> None:
+        o = self.options
         self.maps, self.layers = nn.ModuleList(), nn.ModuleList()
         for layer in range(o.num_layers):
             last = layer == o.num_layers - 1
-            sizes = (wide if layer else in_channels, out_channels if last else o.hidden_channels)
-            heads = 1 if last else o.heads
-            self.maps.append(Linear(sizes[0], heads * sizes[1], bias=False))
+            heads, wide = (1, out_channels) if last else (o.heads, o.hidden_channels)
+            sizes = (o.hidden_channels * o.heads if layer else in_channels, wide)
+            self.maps.append(Linear(sizes[0], heads * wide, bias=False))
             self.layers.append(
-                without_map(Attention, *sizes, heads=heads, attention_dropout=o.attention_dropout)
+                without_linear(
+                    Attention, *sizes, heads=heads, attention_dropout=o.attention_dropout
+                )
             )
-        self.reset_parameters()
 
-    def forward(
-        self,
-        x: Tensor | SparseOperator,
-        edge_index: Tensor,
-        generator: torch.Generator | None = None,
-    ) -> Tensor:
+    def forward(self, x: Matrix, edge_index: Tensor, generator: Generator | None = None) -> Tensor:
         """Logits."""
         layer: Any
         h: Any = x
         for number, (linear, layer) in enumerate(zip(self.maps, self.layers, strict=True)):
             layer.generator = generator
-            h = layer(linear(F.elu(h) if number else h, self.dropout, generator), edge_index)
+            h = linear(F.elu(h) if number else h, self.options.dropout, generator)
+            h = layer(h, edge_index)
             layer.generator = None
         logits: Tensor = h
         return logits
-
-
-def build(config: BaselineConfig, graph: Graph) -> GAT:
-    """A GAT for a graph."""
-    return GAT(num_features(graph), graph.num_classes, Options(**config.options))

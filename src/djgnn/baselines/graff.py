@@ -4,51 +4,36 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
 
-import scipy.sparse as sp
 import torch
-from torch import Tensor, nn
+from msgspec import Meta
+from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, operator, symmetric_scale, without_loops
-from djgnn.baselines.config import BaselineConfig
-from djgnn.baselines.drawing import Linear, drop
-from djgnn.baselines.options import Options as BaseOptions
-from djgnn.baselines.options import count, option, rate
-from djgnn.graph import Graph
+from djgnn.baselines.base import Baseline, Options
+from djgnn.baselines.layers import Linear, Matrix, drop
+from djgnn.checking import Count, NonNegative, Rate
 from djgnn.graph.operator import SparseOperator
-from djgnn.training.inputs import num_features
-
-TRAINING = {"epochs": 150, "patience": None}
 
 
 @dataclass(frozen=True)
-class Options(BaseOptions):
-    """Options of a GRAFF.
+class GRAFFOptions(Options):
+    """Options of a GRAFF."""
 
-    Args:
-        hidden_channels: Width of the flow.
-        time: How long it flows.
-        step: Length of a step; the last one may be shorter.
-        weights: The symmetric W: ``"diagonal"``, ``"dominant"`` (a free symmetric matrix whose
-            diagonal is in proportion to its rows), or ``"sum"`` (half of M plus its transpose).
-        omega: Whether there is a diagonal Omega.
-        add_source: Whether the start is added at every step.
-        residual_encoder: Two residual layers after the encoder.
-        batch_norm: Standardise every step over the nodes, always by the nodes at hand.
-        dropout: In the encoder and before the classifier.
-        input_dropout: On the features.
-    """
-
-    hidden_channels: int = count(64)
-    time: float = option(2.0, least=0.0)
-    step: float = option(0.5, least=0.01)
-    weights: str = option("diagonal", choices=("diagonal", "dominant", "sum"))
-    omega: bool = True
-    add_source: bool = True
-    residual_encoder: bool = False
+    hidden_channels: Count = 64  #: Width of the flow.
+    time: NonNegative = 2.0  #: Length of the flow.
+    #: Length of a step; the last one may be shorter.
+    step: Annotated[float, Meta(ge=0.01, le=1e300, description="a number of at least 0.01")] = 0.5
+    #: The symmetric W: ``"diagonal"``, ``"dominant"`` (a free symmetric matrix whose diagonal is in
+    #: proportion to its rows), or ``"sum"`` (half of M plus its transpose).
+    weights: Literal["diagonal", "dominant", "sum"] = "diagonal"
+    omega: bool = True  #: Whether there is a diagonal Omega.
+    add_source: bool = True  #: Whether the start is added at every step.
+    residual_encoder: bool = False  #: Two residual layers after the encoder.
+    #: Standardise every step over the nodes, also in evaluation by the nodes given.
     batch_norm: bool = False
-    dropout: float = rate(0.3)
-    input_dropout: float = rate(0.4)
+    dropout: Rate = 0.3  #: In the encoder and before the classifier.
+    input_dropout: Rate = 0.4  #: On the features.
 
 
 class SymmetricWeights(nn.Module):
@@ -71,7 +56,7 @@ class SymmetricWeights(nn.Module):
         if style == "dominant":
             self.slope = nn.Parameter(torch.empty(channels))
 
-    def draw(self, generator: torch.Generator | None = None) -> None:
+    def init_weights(self, generator: Generator | None = None) -> None:
         """The matrix Glorot, the diagonals uniform in -1..1."""
         for name, part in self.named_parameters():
             bound = 1.0 if name != "weight" else math.sqrt(3 / self.channels)
@@ -106,20 +91,14 @@ class GRAFF(Baseline):
     Francesco Di Giovanni, James Rowbottom, Benjamin P. Chamberlain, Thomas Markovich, Michael M.
     Bronstein: Graph Neural Networks as Gradient Flows (Understanding convolution on graphs via
     energies). TMLR 2023 (arXiv:2206.10991).
-
-    Args:
-        in_channels: Number of features.
-        out_channels: Number of classes.
-        options: Width, time, weights and rates.
-
-    Shapes:
-        x ``[n, F]``, edge_index ``[2, E]``, logits ``[n, classes]``.
     """
 
-    def __init__(self, in_channels: int, out_channels: int, options: Options) -> None:
-        super().__init__()
-        self.options = o = options
-        wide = o.hidden_channels
+    options: GRAFFOptions
+    training_defaults: ClassVar = {"epochs": 150, "patience": None}
+    loops = "removed"
+
+    def _make_layers(self, in_channels: int, out_channels: int) -> None:
+        o, wide = self.options, self.options.hidden_channels
         self.encoder = Linear(in_channels, wide, init="fan_in")
         deeper = 2 if o.residual_encoder else 0
         self.residuals = nn.ModuleList(Linear(wide, wide, init="fan_in") for _ in range(deeper))
@@ -127,22 +106,16 @@ class GRAFF(Baseline):
         self.omega = SymmetricWeights(wide, "diagonal") if o.omega else None
         self.beta = nn.Parameter(torch.zeros(())) if o.add_source else None
         self.decoder = Linear(wide, out_channels, init="fan_in")
-        self.reset_parameters()
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw all weights; the source starts with none."""
-        super().reset_parameters(generator)
+    def init_weights(self, generator: Generator) -> None:
+        """The source starts with weight 0."""
         if self.beta is not None:
             nn.init.zeros_(self.beta)
 
-    def prepare(self, adjacency: sp.csr_array, like: Tensor | SparseOperator) -> SparseOperator:
-        """The normalised adjacency without loops."""
-        return operator(symmetric_scale(without_loops(adjacency)), like)
-
-    def encode(self, x: Tensor | SparseOperator, generator: torch.Generator | None) -> Tensor:
+    def encode(self, x: Matrix, generator: Generator | None) -> Tensor:
         """Where the flow starts."""
         o = self.options
-        h: Tensor = self.encoder(x, o.input_dropout, generator)
+        h = self.encoder(x, o.input_dropout, generator)
         for number, layer in enumerate(self.residuals):
             h = h if number else drop(h, o.dropout, self.training, generator)
             h = drop(h + layer(h.relu()), o.dropout, self.training, generator)
@@ -161,22 +134,11 @@ class GRAFF(Baseline):
             result = (result - mean) / (variance + 1e-5).sqrt()
         return result
 
-    def forward(
-        self,
-        x: Tensor | SparseOperator,
-        edge_index: Tensor,
-        generator: torch.Generator | None = None,
-    ) -> Tensor:
+    def forward(self, x: Matrix, edge_index: Tensor, generator: Generator | None = None) -> Tensor:
         """Logits."""
         o, p = self.options, self.constants(x, edge_index)
         h = start = self.encode(x, generator)
         for number in range(max(1, math.ceil(o.time / o.step - 1e-9))):
             length = min(o.step, o.time - number * o.step)
             h = h + length * self.slope(h, start, p)
-        logits: Tensor = self.decoder(h.relu(), o.dropout, generator)
-        return logits
-
-
-def build(config: BaselineConfig, graph: Graph) -> GRAFF:
-    """A GRAFF for a graph."""
-    return GRAFF(num_features(graph), graph.num_classes, Options(**config.options))
+        return self.decoder(h.relu(), o.dropout, generator)

@@ -7,33 +7,22 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
-from djgnn.baselines.base import Baseline, operator, symmetric_scale, without_loops
-from djgnn.baselines.config import BaselineConfig
-from djgnn.baselines.drawing import Linear
-from djgnn.baselines.options import Options as BaseOptions
-from djgnn.baselines.options import count, rate
-from djgnn.graph import Graph
+from djgnn.baselines.base import Baseline, Options, operator, symmetric_scale, without_loops
+from djgnn.baselines.layers import Linear, Matrix
+from djgnn.checking import Count, Natural, Rate
 from djgnn.graph.operator import SparseOperator
-from djgnn.training.inputs import num_features
 
 
 @dataclass(frozen=True)
-class Options(BaseOptions):
-    """Options of an H2GCN.
+class H2GCNOptions(Options):
+    """Options of an H2GCN."""
 
-    Args:
-        hidden_channels: Width of the first embedding.
-        num_rounds: Rounds of aggregation; each doubles the width.
-        activation: ReLU on the first embedding.
-        dropout: Before the classifier.
-    """
-
-    hidden_channels: int = count(64)
-    num_rounds: int = count(2, least=0)
-    activation: bool = True
-    dropout: float = rate(0.5)
+    hidden_channels: Count = 64  #: Width of the first embedding.
+    num_rounds: Natural = 2  #: Rounds of aggregation; each doubles the width.
+    activation: bool = True  #: ReLU on the first embedding.
+    dropout: Rate = 0.5  #: Before the classifier.
 
 
 class H2GCN(Baseline):
@@ -48,46 +37,29 @@ class H2GCN(Baseline):
 
     Jiong Zhu, Yujun Yan, Lingxiao Zhao, Mark Heimann, Leman Akoglu, Danai Koutra: Beyond Homophily
     in Graph Neural Networks: Current Limitations and Effective Designs. NeurIPS 2020.
-
-    Args:
-        in_channels: Number of features.
-        out_channels: Number of classes.
-        options: Width, rounds and rates.
-
-    Shapes:
-        x ``[n, F]``, edge_index ``[2, E]``, logits ``[n, classes]``.
     """
 
-    def __init__(self, in_channels: int, out_channels: int, options: Options) -> None:
-        super().__init__()
-        self.options = o = options
-        self.encoder = Linear(in_channels, o.hidden_channels, bias=False)
-        wide = o.hidden_channels * (2 ** (o.num_rounds + 1) - 1)
-        self.decoder = Linear(wide, out_channels)
-        self.reset_parameters()
+    options: H2GCNOptions
 
-    def prepare(
-        self, adjacency: sp.csr_array, like: Tensor | SparseOperator
-    ) -> tuple[SparseOperator, SparseOperator]:
+    def _make_layers(self, in_channels: int, out_channels: int) -> None:
+        o = self.options
+        self.encoder = Linear(in_channels, o.hidden_channels, bias=False)
+        self.decoder = Linear(o.hidden_channels * (2 ** (o.num_rounds + 1) - 1), out_channels)
+
+    def prepare(self, adjacency: sp.csr_array, like: Matrix) -> tuple[SparseOperator, ...]:
         """Normalised adjacencies of first and exact second neighbours."""
         near = without_loops(adjacency)
         far = exactly_two_steps(near)
         return operator(symmetric_scale(near), like), operator(symmetric_scale(far), like)
 
-    def forward(
-        self,
-        x: Tensor | SparseOperator,
-        edge_index: Tensor,
-        generator: torch.Generator | None = None,
-    ) -> Tensor:
+    def forward(self, x: Matrix, edge_index: Tensor, generator: Generator | None = None) -> Tensor:
         """Logits."""
         o, (near, far) = self.options, self.constants(x, edge_index)
-        h: Tensor = self.encoder(x)
+        h = self.encoder(x)
         rounds = [h.relu() if o.activation else h]
         for _ in range(o.num_rounds):
             rounds.append(torch.cat([near @ rounds[-1], far @ rounds[-1]], dim=1))
-        logits: Tensor = self.decoder(torch.cat(rounds, dim=1), o.dropout, generator)
-        return logits
+        return self.decoder(torch.cat(rounds, dim=1), o.dropout, generator)
 
 
 def exactly_two_steps(near: sp.csr_array) -> sp.csr_array:
@@ -103,8 +75,3 @@ def exactly_two_steps(near: sp.csr_array) -> sp.csr_array:
     far = sp.csr_array(reached - reached.multiply(closer))
     far.eliminate_zeros()
     return far
-
-
-def build(config: BaselineConfig, graph: Graph) -> H2GCN:
-    """An H2GCN for a graph."""
-    return H2GCN(num_features(graph), graph.num_classes, Options(**config.options))

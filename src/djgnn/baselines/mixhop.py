@@ -5,37 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import scipy.sparse as sp
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, operator, symmetric_scale, with_loops
-from djgnn.baselines.config import BaselineConfig
-from djgnn.baselines.drawing import Linear, drop
-from djgnn.baselines.options import Options as BaseOptions
-from djgnn.baselines.options import count, rate
-from djgnn.graph import Graph
+from djgnn.baselines.base import Baseline, Options
+from djgnn.baselines.layers import Linear, Matrix, drop
+from djgnn.checking import Count, Natural, Rate
 from djgnn.graph.operator import SparseOperator
-from djgnn.training.inputs import num_features
 
 
 @dataclass(frozen=True)
-class Options(BaseOptions):
-    """Options of a MixHop.
+class MixHopOptions(Options):
+    """Options of a MixHop."""
 
-    Args:
-        hidden_channels: Width of each power of a layer.
-        num_layers: Number of mixing layers.
-        max_power: Largest power of the adjacency; a layer has all from 0 on.
-        batch_norm: Normalise between the layers.
-        dropout: Before every layer but the first.
-    """
-
-    hidden_channels: int = count(32)
-    num_layers: int = count(2)
-    max_power: int = count(2, least=0)
-    batch_norm: bool = True
-    dropout: float = rate(0.5)
+    hidden_channels: Count = 32  #: Width of each power of a layer.
+    num_layers: Count = 2  #: Number of mixing layers.
+    max_power: Natural = 2  #: Largest power of the adjacency; a layer has all from 0 on.
+    batch_norm: bool = True  #: Normalise between the layers.
+    dropout: Rate = 0.5  #: Before every layer but the first.
 
 
 class MixHop(Baseline):
@@ -47,35 +34,20 @@ class MixHop(Baseline):
     Harutyunyan, Greg Ver Steeg, Aram Galstyan: MixHop: Higher-Order Graph Convolutional
     Architectures via Sparsified Neighborhood Mixing. ICML 2019.
 
-    A layer equals PyG's ``MixHopConv``; here the features are narrowed before they are propagated.
-
-    Args:
-        in_channels: Number of features.
-        out_channels: Number of classes.
-        options: Widths, powers and rates.
-
-    Shapes:
-        x ``[n, F]``, edge_index ``[2, E]``, logits ``[n, classes]``.
+    A layer equals PyG's ``MixHopConv``; here the linear map comes before the propagation.
     """
 
-    def __init__(self, in_channels: int, out_channels: int, options: Options) -> None:
-        super().__init__()
-        self.options = o = options
-        wide = o.hidden_channels * (o.max_power + 1)
-        self.layers = nn.ModuleList(
-            Linear(wide if layer else in_channels, wide, blocks=o.max_power + 1)
-            for layer in range(o.num_layers)
-        )
-        norms = o.num_layers if o.batch_norm else 0
-        self.norms = nn.ModuleList(nn.BatchNorm1d(wide) for _ in range(norms))
+    options: MixHopOptions
+
+    def _make_layers(self, in_channels: int, out_channels: int) -> None:
+        o, blocks = self.options, self.options.max_power + 1
+        wide = o.hidden_channels * blocks
+        sizes = [in_channels, *[wide] * (o.num_layers - 1)]
+        self.layers = nn.ModuleList(Linear(a, wide, blocks=blocks) for a in sizes)
+        self.norms = nn.ModuleList(nn.BatchNorm1d(wide) for _ in sizes if o.batch_norm)
         self.decoder = Linear(wide, out_channels, init="fan_in")
-        self.reset_parameters()
 
-    def prepare(self, adjacency: sp.csr_array, like: Tensor | SparseOperator) -> SparseOperator:
-        """The normalised adjacency with loops."""
-        return operator(symmetric_scale(with_loops(adjacency)), like)
-
-    def mix(self, layer: int, h: Tensor | SparseOperator, p: SparseOperator) -> Tensor:
+    def mix(self, layer: int, h: Matrix, p: SparseOperator) -> Tensor:
         """One layer: the blocks of columns, each under its own power."""
         part: Any = self.layers[layer]
         width = self.options.hidden_channels
@@ -86,24 +58,12 @@ class MixHop(Baseline):
         mixed: Tensor = torch.cat(blocks, dim=1) + part.bias
         return mixed
 
-    def forward(
-        self,
-        x: Tensor | SparseOperator,
-        edge_index: Tensor,
-        generator: torch.Generator | None = None,
-    ) -> Tensor:
+    def forward(self, x: Matrix, edge_index: Tensor, generator: Generator | None = None) -> Tensor:
         """Logits."""
-        p = self.constants(x, edge_index)
-        h: Tensor | SparseOperator = x
-        for layer in range(self.options.num_layers):
+        o, p = self.options, self.constants(x, edge_index)
+        h = x
+        for layer in range(o.num_layers):
             mixed = self.mix(layer, h, p)
-            if self.options.batch_norm:
-                mixed = self.norms[layer](mixed)
-            h = drop(mixed.relu(), self.options.dropout, self.training, generator)
-        logits: Tensor = self.decoder(h)
-        return logits
-
-
-def build(config: BaselineConfig, graph: Graph) -> MixHop:
-    """A MixHop for a graph."""
-    return MixHop(num_features(graph), graph.num_classes, Options(**config.options))
+            mixed = self.norms[layer](mixed) if o.batch_norm else mixed
+            h = drop(mixed.relu(), o.dropout, self.training, generator)
+        return self.decoder(h)

@@ -2,93 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
-import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline
-from djgnn.baselines.config import BaselineConfig
-from djgnn.baselines.drawing import Linear, drop
-from djgnn.baselines.options import Options as BaseOptions
-from djgnn.baselines.options import count, option, rate
-from djgnn.graph import Graph
-from djgnn.graph.operator import SparseOperator
+from djgnn.baselines.base import Baseline, Options
+from djgnn.baselines.layers import Linear, Matrix, drop, layer_sizes
+from djgnn.checking import Count, Rate
 from djgnn.model.dropout import relu_dropout
-from djgnn.training.inputs import num_features
 
 
 @dataclass(frozen=True)
-class Options(BaseOptions):
-    """Options of an MLP.
+class MLPOptions(Options):
+    """Options of an MLP."""
 
-    Args:
-        hidden_channels: Width of the hidden layers.
-        num_layers: Number of layers.
-        dropout: Before every layer but the first.
-        input_dropout: On the features.
-        activation: ``"relu"`` or ``"elu"``.
-    """
-
-    hidden_channels: int = count(64)
-    num_layers: int = count(2)
-    dropout: float = rate(0.5)
-    input_dropout: float = rate(0.0)
-    activation: str = option("relu", choices=("relu", "elu"))
+    hidden_channels: Count = 64  #: Width of the hidden layers.
+    num_layers: Count = 2  #: Number of layers.
+    dropout: Rate = 0.5  #: Before every layer but the first.
+    input_dropout: Rate = 0.0  #: On the features.
+    activation: Literal["relu", "elu"] = "relu"  #: ``"relu"`` or ``"elu"``.
 
 
 class MLP(Baseline):
-    r"""A multi-layer perceptron on the features, :math:`H' = \sigma(H W + b)`.
+    r"""A multi-layer perceptron on the features, :math:`H' = \sigma(H W + b)`; it ignores edges."""
 
-    Args:
-        channels: Widths from input to output.
-        dropout: Before every layer but the first.
-        input_dropout: Before the first.
-        activation: The function sigma, ``"relu"`` or ``"elu"``.
+    options: MLPOptions
 
-    Shapes:
-        x ``[n, F]``, logits ``[n, classes]``; the graph is ignored.
-    """
-
-    def __init__(
-        self,
-        channels: Sequence[int],
-        dropout: float = 0.0,
-        input_dropout: float = 0.0,
-        activation: str = "relu",
-    ) -> None:
-        super().__init__()
-        self.dropout, self.input_dropout = dropout, input_dropout
-        self.activation = activation
-        self.layers = nn.ModuleList(Linear(a, b) for a, b in pairwise(channels))
-        self.reset_parameters()
+    def _make_layers(self, in_channels: int, out_channels: int) -> None:
+        o = self.options
+        sizes = layer_sizes(in_channels, o.hidden_channels, out_channels, o.num_layers)
+        self.layers = nn.ModuleList(Linear(a, b) for a, b in sizes)
 
     def forward(
-        self,
-        x: Tensor | SparseOperator,
-        edge_index: Any = None,
-        generator: torch.Generator | None = None,
+        self, x: Matrix, edge_index: Any = None, generator: Generator | None = None
     ) -> Tensor:
         """Logits."""
-        first, *rest = self.layers
-        h: Tensor = first(x, self.input_dropout, generator)
+        o, (first, *rest) = self.options, self.layers
+        h: Tensor = first(x, o.input_dropout, generator)
         for layer in rest:
-            h = layer(self._activate(h, generator))
+            if o.activation == "elu":
+                h = layer(drop(F.elu(h), o.dropout, self.training, generator))
+            else:
+                h = layer(relu_dropout(h, o.dropout, self.training, generator))
         return h
-
-    def _activate(self, h: Tensor, generator: torch.Generator | None) -> Tensor:
-        if self.activation == "elu":
-            return drop(F.elu(h), self.dropout, self.training, generator)
-        return relu_dropout(h, self.dropout, self.training, generator)
-
-
-def build(config: BaselineConfig, graph: Graph) -> MLP:
-    """An MLP for a graph."""
-    o = Options(**config.options)
-    hidden = [o.hidden_channels] * (o.num_layers - 1)
-    widths = [num_features(graph), *hidden, graph.num_classes]
-    return MLP(widths, o.dropout, o.input_dropout, o.activation)

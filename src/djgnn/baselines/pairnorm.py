@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
-import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor
 
-from djgnn.baselines.base import Baseline
-from djgnn.baselines.config import BaselineConfig
-from djgnn.baselines.drawing import Linear, without_map
-from djgnn.baselines.options import Options as BaseOptions
-from djgnn.baselines.options import count, option, rate
-from djgnn.graph import Graph
-from djgnn.graph.operator import SparseOperator
-from djgnn.training.inputs import num_features
+from djgnn.baselines.base import Baseline, Options
+from djgnn.baselines.layers import Matrix, gcn_layers, layer_sizes
+from djgnn.checking import Count, NonNegative, Rate
 
 
 @dataclass(frozen=True)
-class Options(BaseOptions):
-    """Options of a GCN with PairNorm.
+class PairNormOptions(Options):
+    """Options of a GCN with PairNorm."""
 
-    Args:
-        hidden_channels: Width of the hidden layers.
-        num_layers: Number of convolutions.
-        scale: Root of the mean squared row norm after a normalisation.
-        individually: PN-SI: every row gets the same norm.
-        dropout: Before every layer.
-    """
-
-    hidden_channels: int = count(64)
-    num_layers: int = count(2)
-    scale: float = option(1.0, least=0.0)
-    individually: bool = False
-    dropout: float = rate(0.6)
+    hidden_channels: Count = 64  #: Width of the hidden layers.
+    num_layers: Count = 2  #: Number of convolutions.
+    scale: NonNegative = 1.0  #: Root of the mean squared row norm after a normalisation.
+    individually: bool = False  #: PN-SI: every row gets the same norm.
+    dropout: Rate = 0.6  #: Before every layer.
 
 
 class PairNormGCN(Baseline):
@@ -46,42 +30,23 @@ class PairNormGCN(Baseline):
         H'_i = \mathrm{ReLU}\Bigl(s \bar H_i / \sqrt{\tfrac1n \sum_j \Vert \bar H_j \Vert^2}\Bigr).
 
     Lingxiao Zhao, Leman Akoglu: PairNorm: Tackling Oversmoothing in GNNs. ICLR 2020.
-
-    Args:
-        channels: Widths from input to output.
-        options: Scale and rates.
-
-    Shapes:
-        x ``[n, F]``, edge_index ``[2, E]``, logits ``[n, classes]``.
     """
 
-    def __init__(self, channels: Sequence[int], options: Options) -> None:
-        super().__init__()
-        from torch_geometric.nn import GCNConv, PairNorm
+    options: PairNormOptions
 
-        self.dropout = options.dropout
-        self.norm = PairNorm(options.scale, options.individually, eps=1e-6)
-        sizes = list(pairwise(channels))
-        self.maps = nn.ModuleList(Linear(a, b, bias=False) for a, b in sizes)
-        self.layers = nn.ModuleList(without_map(GCNConv, a, b, cached=True) for a, b in sizes)
-        self.reset_parameters()
+    def _make_layers(self, in_channels: int, out_channels: int) -> None:
+        from torch_geometric.nn import PairNorm
 
-    def forward(
-        self,
-        x: Tensor | SparseOperator,
-        edge_index: Tensor,
-        generator: torch.Generator | None = None,
-    ) -> Tensor:
+        o = self.options
+        self.norm = PairNorm(o.scale, o.individually, eps=1e-6)
+        sizes = layer_sizes(in_channels, o.hidden_channels, out_channels, o.num_layers)
+        self.maps, self.layers = gcn_layers(sizes)
+
+    def forward(self, x: Matrix, edge_index: Tensor, generator: Generator | None = None) -> Tensor:
         """Logits."""
+        p = self.options.dropout
         first, *rest = zip(self.maps, self.layers, strict=True)
-        h: Tensor = first[1](first[0](x, self.dropout, generator), edge_index)
+        h: Tensor = first[1](first[0](x, p, generator), edge_index)
         for linear, layer in rest:
-            h = layer(linear(self.norm(h).relu(), self.dropout, generator), edge_index)
+            h = layer(linear(self.norm(h).relu(), p, generator), edge_index)
         return h
-
-
-def build(config: BaselineConfig, graph: Graph) -> PairNormGCN:
-    """A GCN with PairNorm for a graph."""
-    o = Options(**config.options)
-    hidden = [o.hidden_channels] * (o.num_layers - 1)
-    return PairNormGCN([num_features(graph), *hidden, graph.num_classes], o)

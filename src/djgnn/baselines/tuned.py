@@ -1,42 +1,44 @@
-"""Plain convolutions with what makes them strong today: residuals, normalisation, dropout."""
+"""GCN, GAT and GraphSAGE with residuals, normalisation and dropout, which make them strong."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
-import scipy.sparse as sp
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, operator, row_scale
-from djgnn.baselines.drawing import Linear, drop
-from djgnn.baselines.options import Options as BaseOptions
-from djgnn.baselines.options import count, option, rate
+from djgnn.baselines.base import Baseline, Options
+from djgnn.baselines.graphsage import SAGELayer
+from djgnn.baselines.layers import Linear, Matrix, drop, uninitialized
+from djgnn.checking import Count, Rate
 from djgnn.graph.operator import SparseOperator
-
-NORMS = ("none", "layer", "batch")
 
 
 @dataclass(frozen=True)
-class TunedOptions(BaseOptions):
-    """Options of a tuned convolution.
+class TunedOptions(Options):
+    """Options of a tuned network."""
 
-    Args:
-        hidden_channels: Width of every layer.
-        num_layers: Number of convolutions.
-        dropout: After the encoder and after every layer.
-        norm: Normalisation after every convolution: ``"none"``, ``"layer"`` or ``"batch"``.
-        residual: A linear map beside every convolution.
-        jumping: The classifier sees the sum of all layers instead of the last.
-    """
+    hidden_channels: Count = 128  #: Width of every layer.
+    num_layers: Count = 3  #: Number of convolutions.
+    dropout: Rate = 0.5  #: After the encoder and after every layer.
+    #: Normalisation after every convolution: ``"none"``, ``"layer"`` or ``"batch"``.
+    norm: Literal["none", "layer", "batch"] = "layer"
+    residual: bool = True  #: A linear map beside every convolution.
+    jumping: bool = False  #: The classifier sees the sum of all layers instead of the last.
 
-    hidden_channels: int = count(128)
-    num_layers: int = count(3)
-    dropout: float = rate(0.5)
-    norm: str = option("layer", choices=NORMS)
-    residual: bool = True
-    jumping: bool = False
+
+@dataclass(frozen=True)
+class TunedGATOptions(TunedOptions):
+    """Options of a tuned GAT."""
+
+    heads: Count = 4  #: Attention heads, which share the width.
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        wide, heads = self.hidden_channels, self.heads
+        if wide % heads:
+            raise ValueError(f"hidden_channels must be a multiple of {heads=} (got {wide})")
 
 
 class Tuned(Baseline):
@@ -49,54 +51,34 @@ class Tuned(Baseline):
 
     Yuankai Luo, Lei Shi, Xiao-Ming Wu: Classic GNNs are Strong Baselines: Reassessing GNNs for Node
     Classification. NeurIPS 2024.
-
-    Args:
-        in_channels: Number of features.
-        out_channels: Number of classes.
-        options: Width, depth and additions.
-        convolution: Makes a layer from the width of its input and of its output.
-
-    Shapes:
-        x ``[n, F]``, edge_index ``[2, E]``, logits ``[n, classes]``.
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        options: TunedOptions,
-        convolution: Callable[[int, int], nn.Module],
-    ) -> None:
-        super().__init__()
-        self.options = o = options
-        wide, depth = o.hidden_channels, range(o.num_layers)
+    options: TunedOptions
+
+    def convolution(self, width: int) -> nn.Module:
+        """One layer, from `width` channels to as many."""
+        raise NotImplementedError
+
+    def convolution_edges(self, x: Matrix, edge_index: Tensor) -> Matrix:
+        """The second argument of the convolutions: PyG's take the edges themselves."""
+        return edge_index
+
+    def _make_layers(self, in_channels: int, out_channels: int) -> None:
+        o, depth = self.options, range(self.options.num_layers)
+        wide = o.hidden_channels
         self.encoder = Linear(in_channels, wide, init="fan_in")
-        self.layers = nn.ModuleList(convolution(wide, wide) for _ in depth)
+        self.layers = nn.ModuleList(self.convolution(wide) for _ in depth)
         self.residuals = nn.ModuleList(
             Linear(wide, wide, init="fan_in") for _ in depth if o.residual
         )
         kind = nn.LayerNorm if o.norm == "layer" else nn.BatchNorm1d
         self.norms = nn.ModuleList(kind(wide) for _ in depth if o.norm != "none")
         self.decoder = Linear(wide, out_channels, init="fan_in")
-        self.reset_parameters()
 
-    def prepare(self, adjacency: sp.csr_array, like: Tensor | SparseOperator) -> SparseOperator:
-        """The average over those a node hears."""
-        return operator(row_scale(adjacency), like)
-
-    def edges(self, x: Tensor | SparseOperator, edge_index: Tensor) -> Tensor | SparseOperator:
-        """What the convolutions take: PyG's take the edges themselves."""
-        return edge_index
-
-    def forward(
-        self,
-        x: Tensor | SparseOperator,
-        edge_index: Tensor,
-        generator: torch.Generator | None = None,
-    ) -> Tensor:
+    def forward(self, x: Matrix, edge_index: Tensor, generator: Generator | None = None) -> Tensor:
         """Logits."""
-        o, edges = self.options, self.edges(x, edge_index)
-        h: Tensor = drop(self.encoder(x), o.dropout, self.training, generator)
+        o, edges = self.options, self.convolution_edges(x, edge_index)
+        h = drop(self.encoder(x), o.dropout, self.training, generator)
         total = torch.zeros_like(h)
         for number, layer in enumerate(self.layers):
             near = layer(h, edges)
@@ -104,5 +86,45 @@ class Tuned(Baseline):
             near = self.norms[number](near) if o.norm != "none" else near
             h = drop(near.relu(), o.dropout, self.training, generator)
             total = total + h
-        logits: Tensor = self.decoder(total if o.jumping else h)
-        return logits
+        return self.decoder(total if o.jumping else h)
+
+
+class TunedGCN(Tuned):
+    """A tuned network with the convolution of :class:`djgnn.baselines.gcn.GCN`."""
+
+    def convolution(self, width: int) -> nn.Module:
+        """PyG's layer."""
+        from torch_geometric.nn import GCNConv
+
+        layer: nn.Module = uninitialized(GCNConv, width, width, cached=True)
+        return layer
+
+
+class TunedGAT(Tuned):
+    """A tuned network with the attention of :class:`djgnn.baselines.gat.GAT`."""
+
+    options: TunedGATOptions
+    capturable = False  # see GAT
+
+    def convolution(self, width: int) -> nn.Module:
+        """PyG's layer; the heads share the width."""
+        from torch_geometric.nn import GATConv
+
+        heads = self.options.heads
+        layer: nn.Module = uninitialized(GATConv, width, width // heads, heads=heads)
+        return layer
+
+
+class TunedSAGE(Tuned):
+    """A tuned network with the layers of :class:`djgnn.baselines.graphsage.GraphSAGE`."""
+
+    loops, scaling = "given", "row"  # the mean over the neighbours
+
+    def convolution(self, width: int) -> nn.Module:
+        """Mean aggregation."""
+        return SAGELayer(width, width)
+
+    def convolution_edges(self, x: Matrix, edge_index: Tensor) -> Matrix:
+        """The mean over the neighbours."""
+        mean: SparseOperator = self.constants(x, edge_index)
+        return mean

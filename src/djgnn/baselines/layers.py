@@ -1,0 +1,181 @@
+"""Building blocks of the baselines: dropout, linear maps, PyG layers, and initial weights.
+
+Every random number comes from an explicit generator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from djgnn.graph.operator import SparseOperator
+from djgnn.model.branches import glorot
+from djgnn.model.dropout import keep_mask, keep_share
+
+Matrix = Tensor | SparseOperator
+Init = Literal["glorot", "fan_in", "fan_out"]
+
+
+def layer_sizes(first: int, hidden: int, last: int, num_layers: int) -> list[tuple[int, int]]:
+    """Width of the input and of the output of each layer.
+
+    Example:
+        >>> layer_sizes(9, 4, 2, 3)
+        [(9, 4), (4, 4), (4, 2)]
+    """
+    return list(pairwise([first, *[hidden] * (num_layers - 1), last]))
+
+
+def drop(x: Tensor, p: float, training: bool = True, generator: Generator | None = None) -> Tensor:
+    """Dropout: zero entries with probability p and divide the others by the share kept.
+
+    Raises:
+        ValueError: If p is not at least 0 and below 1.
+
+    Example:
+        >>> drop(torch.tensor([-1.0, 2.0]), 0.5, training=False)
+        tensor([-1.,  2.])
+    """
+    share = keep_share(p)
+    if not training or share == 1:
+        return x
+    return x * keep_mask(x, share, generator).mul_(1 / share)
+
+
+class Linear(nn.Module):
+    r"""A linear map, :math:`X W + b`, of dense or sparse features, with dropout on them.
+
+    Args:
+        in_channels: Columns of X.
+        out_channels: Columns of the result.
+        bias: Whether there is a b.
+        init: ``"glorot"`` (bias zero), or uniform with bound one over the root of the inputs
+            (``"fan_in"``, torch's own) or of the outputs (``"fan_out"``), bias alike.
+        blocks: Number of maps side by side in W; each is initialised as if alone.
+
+    Shapes:
+        x ``[n, in_channels]``, result ``[n, out_channels]``.
+
+    Example:
+        >>> layer = Linear(3, 2)
+        >>> layer.init_weights(Generator().manual_seed(0))
+        >>> layer(torch.rand(5, 3)).shape
+        torch.Size([5, 2])
+    """
+
+    __call__: Callable[..., Tensor]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        bias: bool = True,
+        init: Init = "glorot",
+        blocks: int = 1,
+    ) -> None:
+        super().__init__()
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.init, self.blocks = init, blocks
+        self.weight = nn.Parameter(torch.zeros(in_channels, out_channels))
+        self.bias: Any = nn.Parameter(torch.zeros(out_channels)) if bias else None
+
+    @torch.no_grad()
+    def init_weights(self, generator: Generator | None = None) -> None:
+        """Draw the weights from the generator."""
+        fan_out = self.out_channels // self.blocks
+        if self.init == "glorot":
+            glorot(self.weight, self.in_channels, fan_out, generator)
+            if self.bias is not None:
+                nn.init.zeros_(self.bias)
+            return
+        fan = self.in_channels if self.init == "fan_in" else fan_out
+        uniform(self.weight, fan, generator)
+        if self.bias is not None:
+            uniform(self.bias, fan, generator)
+
+    def forward(
+        self, x: Matrix, dropout: float = 0.0, generator: Generator | None = None
+    ) -> Tensor:
+        """The map; in training, with dropout on x. The zeros of sparse features stay zero."""
+        if not isinstance(x, SparseOperator):
+            product = drop(x, dropout, self.training, generator) @ self.weight
+        elif not self.training or keep_share(dropout) == 1:
+            product = x @ self.weight
+        else:
+            values, columns = x.matrix.values(), x.matrix.col_indices()
+            starts = x.matrix.crow_indices()[:-1].to(columns.dtype)
+            kept = drop(values, dropout, True, generator)
+            product = F.embedding_bag(
+                columns, self.weight, starts, mode="sum", per_sample_weights=kept
+            )
+        return product if self.bias is None else product + self.bias
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.in_channels}, {self.out_channels})"
+
+
+def uniform(weight: Tensor, fan: int, generator: Generator | None = None) -> None:
+    """Uniform in +-1/sqrt(fan), in place."""
+    bound = 1 / math.sqrt(max(fan, 1))
+    nn.init.uniform_(weight, -bound, bound, generator=generator)
+
+
+def uninitialized(kind: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Make a layer of torch or PyG without drawing weights from the global random state.
+
+    :func:`init_layers` fills them.
+    """
+    with torch.device("meta"):
+        layer: nn.Module = kind(*arguments, **options)
+    return layer.to_empty(device="cpu")
+
+
+def without_linear(kind: Callable[..., Any], *sizes: int, **options: Any) -> Any:
+    """A PyG convolution without its linear map, which only passes messages.
+
+    A :class:`Linear` before it takes sparse features, which PyG's own map cannot.
+    """
+    layer = uninitialized(kind, *sizes, **options)
+    layer.lin = nn.Identity()
+    return layer
+
+
+def gcn_layers(sizes: list[tuple[int, int]]) -> tuple[nn.ModuleList, nn.ModuleList]:
+    """The linear maps and the message passing of GCN layers."""
+    from torch_geometric.nn import GCNConv
+
+    maps = nn.ModuleList(Linear(a, b, bias=False) for a, b in sizes)
+    return maps, nn.ModuleList(without_linear(GCNConv, a, b, cached=True) for a, b in sizes)
+
+
+@torch.no_grad()
+def init_layers(model: nn.Module, generator: Generator) -> None:
+    """Draw the weights of all layers of a model, each as its own `reset_parameters` would.
+
+    Our layers have a method ``init_weights``. Weights of PyG's convolutions and of their linear
+    maps are Glorot over the last two axes, their biases zero; normalisations start at one and zero.
+    """
+    from torch_geometric.nn import MessagePassing
+    from torch_geometric.nn.dense.linear import Linear as PygLinear
+
+    part: Any
+    for part in list(model.modules())[1:]:
+        if hasattr(part, "init_weights"):
+            part.init_weights(generator)
+        elif isinstance(part, MessagePassing | PygLinear):
+            for name in ("_cached_edge_index", "_cached_adj_t"):
+                if hasattr(part, name):
+                    setattr(part, name, None)
+            for weight in part.parameters(recurse=False):
+                if weight.dim() > 1:
+                    glorot(weight, weight.shape[-2], weight.shape[-1], generator)
+                else:
+                    nn.init.zeros_(weight)
+        elif not list(part.children()) and hasattr(part, "reset_parameters"):
+            part.reset_parameters()  # normalisations: ones and zeros
