@@ -40,7 +40,8 @@ class SAGELayer(nn.Module):
     def forward(self, h: Matrix, mean: SparseOperator) -> Tensor:
         """One layer; `mean` averages over the neighbours."""
         near = mean @ (h @ self.near.weight)
-        return self.own(h) + near + self.near.bias
+        result: Tensor = self.own(h) + near + self.near.bias
+        return result
 
 
 class GraphSAGE(Baseline):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import djgnn
+from djgnn.baselines.config import model_class
 
 ROOT = Path(djgnn.__file__).parent
 OF_GRAPH = (
@@ -47,7 +48,7 @@ def code_version(model: str) -> str:
 
 def _modules(model: str) -> set[str]:
     """The modules behind one model."""
-    own = [] if model == "djgnn" else [f"djgnn.baselines.{model}"]
+    own = [] if model == "djgnn" else [model_class(model).__module__]
     return _closure([*COMMON, *own])
 
 
