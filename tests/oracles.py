@@ -10,16 +10,19 @@ from djgnn.jumps import TwinClasses
 from djgnn.model import DJGNN
 
 
-def dense_rank_lists(u: Tensor, num_ranks: int, twins: TwinClasses | None = None) -> Tensor:
-    """Sort all n x n distances by (distance, node); twins stand where their first member does.
+def dense_rank_lists(
+    u: Tensor, num_ranks: int, twins: TwinClasses | None = None, rows: Tensor | None = None
+) -> Tensor:
+    """Sort all distances by (distance, node); twins stand where their first member does.
 
     Shapes:
-        u ``[n, p]``, result ``[n, num_ranks]``.
+        u ``[n, p]``, rows ``[r]`` (all by default), result ``[r, num_ranks]``.
     """
     exact = u.detach().double()
     if twins is not None:
         exact = exact[twins.representative[twins.class_of]]
-    distances = torch.cdist(exact, exact, compute_mode="donot_use_mm_for_euclid_dist")
+    own = exact if rows is None else exact[rows]
+    distances = torch.cdist(own, exact, compute_mode="donot_use_mm_for_euclid_dist")
     return torch.argsort(distances, dim=1, stable=True)[:, :num_ranks]
 
 

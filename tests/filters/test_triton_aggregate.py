@@ -1,37 +1,50 @@
-"""Fused aggregation on a GPU against the plain version; skipped without a GPU."""
+"""The Triton aggregation against the CSR product: on a GPU, or in Triton's interpreter."""
 
 from __future__ import annotations
-
-import sys
 
 import pytest
 import torch
 
-from djgnn.filters import FilterTable, aggregate, branch_ranks
+from djgnn.filters import branch_ranks
+from djgnn.filters.aggregate import _layout, weighted_sum
+from djgnn.filters.triton_aggregate import triton_sum
 from djgnn.jumps.triton_search import triton_available
 
-pytestmark = pytest.mark.skipif(not triton_available(), reason="no GPU with Triton")
+pytest.importorskip("triton")
+
+DEVICE = "cuda" if triton_available() else "cpu"
 
 
-@pytest.mark.parametrize("hidden", [5, 64, 200])
+@pytest.mark.parametrize("hidden", [5, 130])
 @pytest.mark.parametrize("support", ["shell", "author"])
-@pytest.mark.parametrize("some", [True, False])
-def test_values_and_gradients(
-    support: str, hidden: int, some: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    branches, generator = branch_ranks(support, 4), torch.Generator().manual_seed(0)
-    index = torch.stack([torch.randperm(300, generator=generator)[:4] for _ in range(300)])
-    weight = torch.rand(300, 4, generator=generator, dtype=torch.float64)
-    h = torch.rand(300, hidden * len(branches), generator=generator, dtype=torch.float64)
-    weight, h = (part.cuda().requires_grad_() for part in (weight, h))
-    table = FilterTable(index.cuda(), weight, branches)
-    rows = torch.arange(0, 300, 3, device="cuda") if some else None
-    found = aggregate(table, h, rows)
-    grad = torch.rand_like(found)
-    ours = (found, *torch.autograd.grad(found, (weight, h), grad))
-    module = sys.modules["djgnn.filters.aggregate"]
-    monkeypatch.setattr(module, "triton_available", lambda: False)
-    plain = aggregate(table, h, rows)
-    theirs = (plain, *torch.autograd.grad(plain, (weight, h), grad))
-    for a, b in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
+@pytest.mark.parametrize("rows", [40, 17])
+def test_values_and_gradients(support: str, hidden: int, rows: int) -> None:
+    branches, generator = branch_ranks(support, 3), torch.Generator().manual_seed(0)
+    layout = _layout(branches, rows, torch.device("cpu"))
+    entries, count = layout.branch.numel(), len(branches)
+    node = torch.randint(40, (rows, entries), generator=generator)
+    index = node * count + layout.branch
+    value, h, grad = (
+        torch.rand(shape, generator=generator, dtype=torch.float64).requires_grad_()
+        for shape in ((rows, entries), (40, hidden * count), (rows, hidden * count))
+    )
+    plain = weighted_sum(layout.indptr, index.reshape(-1), value.reshape(-1), h, hidden)
+    expected = (plain, *torch.autograd.grad(plain, (value, h), grad))
+    here = [part.to(DEVICE) for part in (value, h, index, layout.starts, layout.branch)]
+    found = triton_sum(*here)
+    ours = (found, *torch.autograd.grad(found, here[:2], grad.to(DEVICE)))
+    for a, b in zip(ours, expected, strict=True):
+        torch.testing.assert_close(a.cpu(), b, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("wanted", [0, 1])
+def test_a_gradient_that_nobody_wants_is_left_out(wanted: int) -> None:
+    branches = branch_ranks("shell", 1)
+    layout = _layout(branches, 3, torch.device(DEVICE))
+    index = (torch.arange(3, device=DEVICE) * 2)[:, None] + layout.branch
+    value = torch.rand(index.shape, dtype=torch.float64, device=DEVICE)
+    h = torch.rand(3, 4, dtype=torch.float64, device=DEVICE)
+    (value, h)[wanted].requires_grad_()
+    triton_sum(value, h, index, layout.starts, layout.branch).sum().backward()
+    assert (value, h)[1 - wanted].grad is None
+    assert (value, h)[wanted].grad is not None

@@ -1,119 +1,154 @@
-"""The GPU search against the dense oracle; skipped without a GPU."""
+"""The Triton search against the dense oracle: on a GPU, or in Triton's interpreter on a CPU."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from tests.oracles import dense_rank_lists
 
-from djgnn.jumps import SearchMemory, gpu_ranks, rank_lists, single_classes, warm_search
-from djgnn.jumps.triton_search import triton_available
-from djgnn.jumps.twins import TwinClasses
+from djgnn.jumps import SearchMemory, TwinClasses, triton_search
+from djgnn.jumps.tiles import TiledPoints, kd_order
+from djgnn.jumps.triton_search import gpu_rank_lists, triton_available
 
-pytestmark = pytest.mark.skipif(not triton_available(), reason="no GPU with Triton")
+pytest.importorskip("triton")
+
+GPU = triton_available()
+DEVICE = "cuda" if GPU else "cpu"
+POINTS = 6000 if GPU else 64  # the interpreter takes a millisecond for a few operations
+KINDS = (
+    ("uniform", "clustered", "saturated", "lattice", "duplicated")
+    if GPU
+    else ("saturated", "lattice")
+)
+PATHS = ("all pairs", "tiles", "products")
 
 
 def draw(kind: str, n: int, p: int, seed: int = 0) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     points = torch.randn(n, p, generator=generator)
     if kind == "uniform":
-        return (torch.rand(n, p, generator=generator) * 2 - 1).cuda()
-    if kind == "clustered":
-        return torch.tanh(points[:50][torch.arange(n) % 50] + 0.02 * points).cuda()
-    if kind == "saturated":
-        return torch.tanh(7 * points).cuda()
-    if kind == "lattice":
-        return torch.randint(0, 7, (n, p), generator=generator).float().cuda()
-    return points[torch.randint(n // 8, (n,), generator=generator)].cuda()
+        points = torch.rand(n, p, generator=generator) * 2 - 1
+    elif kind == "clustered":
+        points = torch.tanh(points[:50][torch.arange(n) % 50] + 0.02 * points)
+    elif kind == "saturated":
+        points = torch.tanh(7 * points)
+    elif kind == "lattice":
+        points = torch.randint(0, 7, (n, p), generator=generator).float()
+    elif kind == "duplicated":
+        points = points[torch.randint(n // 8, (n,), generator=generator)]
+    return points.to(DEVICE)
 
 
-@pytest.mark.parametrize("few", [True, False])
-@pytest.mark.parametrize("p", [2, 5, 16])
-@pytest.mark.parametrize("kind", ["uniform", "clustered", "saturated", "lattice", "duplicated"])
-def test_lists_are_the_oracle_s(
-    kind: str, p: int, few: bool, monkeypatch: pytest.MonkeyPatch
+def alone(n: int) -> TwinClasses:
+    return TwinClasses.from_labels(np.arange(n)).to(DEVICE)
+
+
+def oracle(points: torch.Tensor, twins: TwinClasses, num_ranks: int) -> torch.Tensor:
+    lists = dense_rank_lists(points[twins.class_of], num_ranks, twins)
+    return lists[twins.representative]
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU: tiles so small that few points fill several chunks of them."""
+    if not GPU:
+        monkeypatch.setattr(TiledPoints, "CHUNK", 4)
+        monkeypatch.setattr(triton_search, "TILE", 8)
+
+
+def take(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if path != "all pairs":
+        monkeypatch.setattr(triton_search, "ALL_PAIRS", 0)
+    if path == "products":
+        monkeypatch.setattr(triton_search, "_products_win", lambda *_: True)
+
+
+def test_kernels_run_here() -> None:
+    from djgnn.jumps.triton_kernels import nearest_kernel
+
+    kind = type(nearest_kernel).__name__
+    assert kind == ("JITFunction" if GPU else "InterpretedFunction")
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_lists_are_those_of_the_oracle(
+    kind: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warm_search, "FROM", 2000)
-    if not few:
-        monkeypatch.setattr(gpu_ranks, "ALL_PAIRS", 0)
-    u, alone = draw(kind, 6000, p), single_classes(6000).to("cuda")
-    expected = dense_rank_lists(u, 8, alone)[alone.representative]
-    memory = SearchMemory()
-    for _ in range(2):
-        assert torch.equal(rank_lists(u, alone, 8, "triton", memory).ranks, expected)
+    take(path, monkeypatch)
+    for p in (2, 5, 16) if GPU else (3,):
+        points, twins = draw(kind, POINTS, p), alone(POINTS)
+        assert torch.equal(gpu_rank_lists(points, twins, 5), oracle(points, twins, 5))
 
 
-@pytest.mark.parametrize("twins", [False, True])
-@pytest.mark.parametrize("kind", ["uniform", "clustered", "lattice", "duplicated"])
-def test_moving_points_keep_the_oracle_s_lists(
-    kind: str, twins: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Some crawl, some run, some jump; sorted in space anew from time to time."""
-    monkeypatch.setattr(warm_search, "FROM", 2000)
-    n, generator = 9000, torch.Generator("cuda").manual_seed(0)
-    labels = torch.arange(n) % 4500 if twins else torch.arange(n)
-    classes = TwinClasses.from_labels(labels.numpy()).to("cuda")
-    points = draw(kind, classes.num_classes, 4)
-    memory = SearchMemory()
-    for at in range(8):
-        u = points[classes.class_of]
-        expected = dense_rank_lists(u, 6, classes)[classes.representative]
-        assert torch.equal(rank_lists(u, classes, 6, "triton", memory).ranks, expected)
-        pace = 0.1 * torch.rand(len(points), 1, generator=generator, device="cuda") ** 6
-        points = points + pace * torch.randn(points.shape, generator=generator, device="cuda")
-        points[at] = points[-at - 1]
-        if at % 3 == 2:
-            memory.renew(points)
+@pytest.mark.parametrize("path", ["all pairs", "tiles"])
+def test_twins_share_their_lists(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    take(path, monkeypatch)
+    monkeypatch.setattr(triton_search, "ROWS", 8)  # few rows: several programs share the points
+    labels = np.random.default_rng(0).integers(0, POINTS // 2, POINTS)
+    twins = TwinClasses.from_labels(labels).to(DEVICE)
+    points = draw("uniform", twins.num_classes, 3)
+    assert torch.equal(gpu_rank_lists(points, twins, 6), oracle(points, twins, 6))
 
 
-def test_a_captured_search_is_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warm_search, "FROM", 2000)
-    points = draw("clustered", 6000, 3)
-    alone, memory, u = single_classes(6000).to("cuda"), SearchMemory(), points.clone()
-    for _ in range(2):
-        rank_lists(u, alone, 5, "triton", memory)
+def test_an_order_of_earlier_positions_changes_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    take("tiles", monkeypatch)
+    points, twins, memory = draw("clustered", POINTS, 3), alone(POINTS), SearchMemory()
+    for at in range(3 if GPU else 2):
+        points = points + 0.1 * at * torch.sin(40 * points)
+        assert torch.equal(gpu_rank_lists(points, twins, 4, memory), oracle(points, twins, 4))
+
+
+def test_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    take("tiles", monkeypatch)
+    wide = 60 if GPU else 5
+    points, twins = draw("uniform", POINTS, 3).double(), alone(POINTS)
+    points[1] = points[0] + 1e-12
+    assert torch.equal(gpu_rank_lists(points, twins, wide), oracle(points, twins, wide))
+
+
+def test_distances_that_float32_cannot_tell_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Certified lists alone are kept; the other rows are searched again in float64."""
+    take("tiles", monkeypatch)
+    points, twins = draw("uniform", POINTS, 3), alone(POINTS)
+    points = (100 + 1e-4 * points).contiguous()
+    assert torch.equal(gpu_rank_lists(points, twins, 5), oracle(points, twins, 5))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_fewer_points_than_a_tile(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    take(path, monkeypatch)
+    for n in (1, 3):
+        points = draw("uniform", n, 2)
+        assert torch.equal(gpu_rank_lists(points, alone(n), n), oracle(points, alone(n), n))
+
+
+def test_boxes_exclude_little_in_many_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton_search, "PRODUCT_POINTS", 0)
+    for p, wanted in ((2, False), (12, True)):
+        points = draw("uniform", POINTS, p)
+        tiled = TiledPoints.build(points, 8, kd_order(points, 8))
+        assert triton_search._products_win(tiled, points, 5) is wanted
+
+
+@pytest.mark.filterwarnings("ignore:All-NaN")
+def test_positions_that_are_not_finite_name_only_nodes() -> None:
+    points = torch.full((40, 3), torch.nan, device=DEVICE)
+    found = gpu_rank_lists(points, alone(40), 5)
+    assert bool(((found >= 0) & (found < 40)).all())
+
+
+@pytest.mark.skipif(not GPU, reason="no GPU with Triton")
+def test_a_captured_search_is_the_search() -> None:
+    points, twins = draw("clustered", 6000, 3), alone(6000)
+    u = points.clone()
+    gpu_rank_lists(u, twins, 5)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        found = rank_lists(u, alone, 5, "triton", memory).ranks
-    for at in range(6):
+        found = gpu_rank_lists(u, twins, 5)
+    for at in range(4):
         u.copy_(points + 0.02 * at * torch.sin(40 * points))
-        if at % 2:
-            memory.renew(u)
         graph.replay()
-        assert torch.equal(found, dense_rank_lists(u, 5, alone)[alone.representative])
-
-
-def test_positions_that_are_no_numbers_name_nobody_beyond_a_table(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(warm_search, "FROM", 2000)
-    u, alone, memory = draw("uniform", 5000, 3), single_classes(5000).to("cuda"), SearchMemory()
-    for _ in range(2):
-        rank_lists(u, alone, 5, "triton", memory)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        found = rank_lists(u, alone, 5, "triton", memory).ranks
-    good = u.clone()
-    u.fill_(torch.nan)
-    graph.replay()
-    assert bool(((found >= 0) & (found < 5000)).all())
-    u.copy_(good)
-    graph.replay()
-    assert torch.equal(found, dense_rank_lists(u, 5, alone)[alone.representative])
-
-
-def test_twins_share_their_lists(monkeypatch: pytest.MonkeyPatch) -> None:
-    labels = torch.arange(5000) % 1500
-    twins = TwinClasses.from_labels(labels.numpy()).to("cuda")
-    u = draw("uniform", 1500, 3)[labels]
-    expected = dense_rank_lists(u, 9, twins)[twins.representative]
-    assert torch.equal(rank_lists(u, twins, 9, "triton").ranks, expected)
-    monkeypatch.setattr(gpu_ranks, "ALL_PAIRS", 0)
-    assert torch.equal(rank_lists(u, twins, 9, "triton").ranks, expected)
-
-
-def test_double_precision_and_wide_lists() -> None:
-    u, alone = draw("uniform", 5000, 5).double(), single_classes(5000).to("cuda")
-    expected = dense_rank_lists(u, 60, alone)[alone.representative]
-    assert torch.equal(rank_lists(u, alone, 60, "triton").ranks, expected)
+        assert torch.equal(found, oracle(u, twins, 5))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from djgnn.jumps import single_classes, twin_classes
 from djgnn.jumps import twins as twins_module
+from djgnn.jumps.twins import merge_coincident
 
 
 def by_bytes(dense: np.ndarray) -> list[int]:
@@ -53,3 +55,15 @@ def test_a_hash_collision_is_survived(monkeypatch) -> None:
 
 def test_single_classes_leave_everyone_alone() -> None:
     assert single_classes(4).class_of.tolist() == [0, 1, 2, 3]
+
+
+def test_classes_at_one_position_are_merged_with_zero_of_either_sign() -> None:
+    points = torch.tensor([[0.0, 1.0], [-0.0, 1.0], [2.0, 1.0], [0.0, 1.0]])
+    distinct, merged, group = merge_coincident(points, single_classes(4))
+    assert distinct.tolist() == [[0.0, 1.0], [2.0, 1.0]]
+    assert merged.class_of.tolist() == [0, 0, 1, 0]
+    assert group is not None
+    assert group.tolist() == [0, 0, 1, 0]
+    _, apart, group = merge_coincident(points[1:3], single_classes(2))
+    assert group is None
+    assert apart.num_classes == 2

@@ -10,7 +10,6 @@ import torch
 from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.jumps import rank_lists
 from djgnn.jumps.triton_search import triton_available
-from djgnn.jumps.warm_search import FROM, RENEW_EVERY
 from djgnn.model.held_ranks import HeldRanks
 from djgnn.training import graphed, passes
 from djgnn.training.config import resolve
@@ -65,7 +64,7 @@ def test_a_captured_run_has_the_losses_of_a_plain_one(monkeypatch: pytest.Monkey
 @pytest.mark.skipif(not triton_available(), reason="no GPU with Triton")
 def test_captured_steps_take_the_lists_of_a_whole_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Losses of so many nodes part by themselves: sums on a GPU are in no order."""
-    nodes, differing = max(9000, FROM + 1), []
+    nodes, epochs, differing = 9000, 8, []
     evaluate = passes._CapturedPasses.evaluate
 
     def checked(self: passes._CapturedPasses) -> torch.Tensor:
@@ -76,8 +75,8 @@ def test_captured_steps_take_the_lists_of_a_whole_search(monkeypatch: pytest.Mon
         return logits
 
     monkeypatch.setattr(passes._CapturedPasses, "evaluate", checked)
-    history("cuda", nodes, 2 * RENEW_EVERY + 2)  # sorted anew twice
-    assert differing == (2 * RENEW_EVERY + 2) * [0]
+    history("cuda", nodes, epochs)
+    assert differing == epochs * [0]
 
 
 def test_a_step_takes_the_lists_of_the_evaluation_before_it(

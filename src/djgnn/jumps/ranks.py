@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from djgnn.jumps.coincident import merge_coincident
 from djgnn.jumps.engines import Engine, choose_engine, on_tiles, pairwise_distances
 from djgnn.jumps.tiles import SearchMemory
-from djgnn.jumps.twins import TwinClasses
+from djgnn.jumps.triton_search import gpu_rank_lists
+from djgnn.jumps.twins import TwinClasses, merge_coincident
 
 # Distances held at a time while ties are settled.
 ROW_ELEMENTS = 1 << 22
@@ -93,8 +93,6 @@ def rank_lists(
     if not capturing(u):
         check_finite(points)
     if num_ranks and on_tiles(engine, points, num_ranks):
-        from djgnn.jumps.gpu_ranks import gpu_rank_lists
-
         ranks = gpu_rank_lists(points, twins, num_ranks, memory)
         return JumpHierarchy(ranks if classes is None else ranks[classes], twins)
     search = choose_engine(engine, points)

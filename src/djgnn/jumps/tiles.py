@@ -1,20 +1,126 @@
-"""Tiles: points in KD order with the box of every few, and what one search leaves to the next."""
+"""Tiles: points sorted in space (KD order) and cut into tiles with bounding boxes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from djgnn.jumps.kd_order import kd_order, tile_boxes
+# Parts of a cut. Four give tiles as small as two do, with half of the sorts.
+WAYS = 4
+# Bits of a sort's keys: a radix sort of 32-bit numbers takes half the passes of one of 64.
+BITS = 31
 
-if TYPE_CHECKING:
-    from djgnn.jumps.warm_search import FormerLists
 
-# Below this many points sorting them costs more than it saves.
-UNSORTED = 4096
+@torch.no_grad()
+def kd_order(points: Tensor, tile: int) -> Tensor:
+    """An order of the points in which every `tile` successive ones lie close together.
+
+    The set is cut in four along its widest coordinate, each part likewise, down to single tiles;
+    all cuts of a level are one sort. Unlike a Morton curve it follows the density of the points:
+    all tiles but the last are full, and clusters are cut as finely as they need.
+
+    Args:
+        points: Positions.
+        tile: Points in a tile.
+
+    Shapes:
+        points ``[m, p]``, result ``[m]``.
+
+    Example:
+        >>> kd_order(torch.tensor([[0.0], [9.0], [1.0], [8.0]]), 2).tolist()
+        [0, 2, 3, 1]
+    """
+    m, p = points.shape
+    tiles = -(-m // tile)
+    order = torch.arange(m, device=points.device)
+    placed = points.new_empty(tiles * tile, p)
+    for owner, segments in cut_levels(tiles, points.device):
+        torch.index_select(points, 0, order, out=placed[:m])
+        placed[m:] = placed[m - 1 : m]
+        keys = _keys(placed.view(tiles, tile, p), owner, segments)
+        order = order.index_select(0, torch.sort(keys.view(-1)[:m]).indices)
+    return order
+
+
+def _keys(grouped: Tensor, owner: Tensor, segments: Tensor) -> Tensor:
+    """Whole numbers that sort by segment, then by the widest coordinate of the segment.
+
+    Shapes:
+        grouped ``[tiles, tile, p]``, owner ``[tiles]``, segments ``[segments, most tiles]``,
+        result ``[tiles, tile]`` (int32).
+    """
+    count, most = segments.shape
+    bits = BITS - (count - 1).bit_length()
+    low, high = grouped.aminmax(dim=1)
+    bottom = low.index_select(0, segments.view(-1)).view(count, most, -1).amin(dim=1)
+    top = high.index_select(0, segments.view(-1)).view(count, most, -1).amax(dim=1)
+    extent, widest = (top - bottom).double().max(dim=1, keepdim=True)
+    scale = (2**bits - 1) / extent.clamp_min(1e-30)
+    axis, start = widest.index_select(0, owner), bottom.gather(1, widest).index_select(0, owner)
+    value = grouped.gather(2, axis[:, :, None].expand(-1, grouped.shape[1], 1)).squeeze(2)
+    cell = (value - start).double() * scale.index_select(0, owner)
+    keys: Tensor = cell.int() + (owner << bits).int()[:, None]
+    return keys
+
+
+def tile_boxes(points: Tensor, tile: int) -> tuple[Tensor, Tensor]:
+    """The smallest and the largest coordinates of every `tile` successive points.
+
+    Shapes:
+        points ``[m, p]``, results ``[tiles, p]``.
+    """
+    m, p = points.shape
+    tiles = -(-m // tile)
+    if tiles * tile > m:
+        points = torch.cat([points, points[-1:].expand(tiles * tile - m, p)])
+    grouped = points.view(tiles, tile, p)
+    return grouped.amin(dim=1), grouped.amax(dim=1)
+
+
+@lru_cache(maxsize=8)
+def cut_levels(tiles: int, device: torch.device) -> tuple[tuple[Tensor, Tensor], ...]:
+    """For every level the segment of each tile before the cut, and the tiles of each segment.
+
+    Segments differ by one tile at most; a shorter one names its last tile twice.
+    """
+    levels = []
+    owner = np.zeros(tiles, dtype=np.int64)
+    while tiles and np.bincount(owner).max() > 1:
+        size = np.bincount(owner)
+        start = np.cumsum(size) - size
+        segments = start[:, None] + np.minimum(np.arange(size.max()), size[:, None] - 1)
+        levels.append((torch.from_numpy(owner).to(device), torch.from_numpy(segments).to(device)))
+        part = (np.arange(tiles) - start[owner]) * WAYS // np.maximum(size[owner], WAYS)
+        owner = np.unique(WAYS * owner + part, return_inverse=True)[1].reshape(-1)
+    return tuple(levels)
+
+
+@dataclass
+class SearchMemory:
+    """Warm start: the KD order of an earlier search, used again while points move slowly.
+
+    Points that moved a little are still nearly sorted. The result never depends on the order: boxes
+    are computed from the new positions.
+    """
+
+    max_age: int = 50
+    order: Tensor | None = None
+    age: int = 0
+
+    def order_for(self, points: Tensor, tile: int) -> Tensor:
+        """The order to search these points in; sorted anew every `max_age` searches."""
+        held = self.order
+        if held is None or held.numel() != len(points) or held.device != points.device:
+            held = None
+        if held is None or self.age >= self.max_age:
+            held, self.age = kd_order(points, tile), 0
+        self.order, self.age = held, self.age + 1
+        return held
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,59 +161,3 @@ class TiledPoints:
     def num_tiles(self) -> int:
         """Number of tiles that hold points."""
         return -(-self.order.numel() // self.tile)
-
-
-@dataclass
-class SearchMemory:
-    """The order of an earlier search, and its lists, which bound the distances of the next one.
-
-    Points that moved a little are still nearly sorted, and their former neighbours are still
-    near. Nothing here changes a result: boxes are taken anew, and bounds are true distances.
-    `by_products` remembers which of two exact kernels was found faster, `former` the lists of few
-    points.
-    """
-
-    refresh_every: int = 50
-    by_products: bool | None = None
-    former: dict[tuple[Any, ...], FormerLists] = field(default_factory=dict, repr=False)
-    _order: Tensor | None = field(default=None, repr=False)
-    _names: Tensor | None = field(default=None, repr=False)
-    _age: int = 0
-
-    def __reduce__(self) -> tuple[type[SearchMemory], tuple[int]]:
-        """A copy starts without memories: CUDA graphs, which refer to them, cannot be copied."""
-        return SearchMemory, (self.refresh_every,)
-
-    def order_for(self, points: Tensor, tile: int) -> Tensor:
-        """The order to search these points in; sorted anew when it has grown old."""
-        m, held = points.shape[0], self._order
-        if m <= UNSORTED:
-            self.by_products = False
-            return torch.arange(m, device=points.device)
-        stale = self._age >= self.refresh_every
-        if held is None or held.numel() != m or held.device != points.device or stale:
-            held = self._order = kd_order(points, tile)
-            self._names, self.by_products, self._age = None, None, 0
-        self._age += 1
-        return held
-
-    def renew(self, points: Tensor) -> None:
-        """Sort few points in space anew, for searches in a CUDA graph, which cannot do so."""
-        for held in self.former.values():
-            if held.latest.shape == points.shape:
-                held.renew(points)
-
-    def bounds_for(self, points: Tensor, order: Tensor, q: int) -> Tensor | None:
-        """Squared distances within which every point, in order, has q others."""
-        from djgnn.jumps.triton_search import pair_squares
-
-        if self._names is None or self._names.shape != (points.shape[0], q):
-            return None
-        far = pair_squares(points, order, self._names).amax(dim=1)
-        # Upwards past what float32 may round away.
-        return (far * (1 + 1e-5) + 1e-36).float()
-
-    def keep(self, tiled: TiledPoints, names: Tensor) -> None:
-        """Remember the lists of a search, if its order was remembered."""
-        if self._order is tiled.order:
-            self._names = names

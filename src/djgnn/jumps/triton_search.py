@@ -1,50 +1,47 @@
-"""Exact nearest neighbours on a GPU: float32 first, float64 wherever float32 cannot decide.
+"""Exact rank lists on a GPU: float32 first, float64 wherever float32 cannot decide.
 
-Points are sorted in space (:func:`djgnn.jumps.kd_order.kd_order`) and cut into tiles with boxes.
-One program of the kernel serves a few neighbouring points: it keeps their nearest so far in
-registers, and visits a tile only if its box is nearer than the last of them. Where no box can be
-left out, as with many dimensions, all products are taken by the matrix units instead. No distance
-is ever written to memory.
+Up to some ten thousand points all pairs are compared in float64, without host synchronisation, so
+that a CUDA graph can hold the search. More points are sorted in space and cut into tiles with boxes
+(:mod:`djgnn.jumps.tiles`): a program of the kernel keeps the nearest of a few neighbouring points
+in registers, and visits a tile only if its box is nearer than the last of them. Where boxes exclude
+too little, as with many dimensions, the matrix units compute all products instead. Distances are
+never written to memory.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 import torch
 from torch import Tensor
 
-from djgnn.jumps.kd_order import tile_boxes
-from djgnn.jumps.tiles import SearchMemory, TiledPoints
-from djgnn.jumps.twins import TwinClasses
+from djgnn.jumps.tiles import SearchMemory, TiledPoints, tile_boxes
+from djgnn.jumps.twins import TwinClasses, merge_coincident
 
 MAX_WIDTH = 64
 MAX_DIMENSION = 64
+# Up to here comparing all pairs in float64 beats sorting them in space first.
+ALL_PAIRS = 1 << 15
+ALL_PAIRS_ELEMENTS = 1 << 24
+# Rows of a program and points of a tile, by measurement.
+ROWS = 32
+TILE = 32
+PRODUCT_TILE = 64
 # Fetched beyond what is asked for, so that the float64 order of the list can be certified.
 SPARE = 2
 # Fewer programs than this leave parts of a large GPU idle.
 PROGRAMS = 1024
-FEW_PROGRAMS = 2048
+ALL_PAIRS_PROGRAMS = 2048
 # Places among which members_kernel looks for the first nodes, at most.
 MAX_LISTED = 2048
-# Above these, if a sample of points reaches most boxes, products beat skipping.
+# Above these, if a sample of points reaches many boxes, products beat boxes.
 PRODUCT_DIMENSION = 9
 PRODUCT_POINTS = 8192
 
 
-@dataclass(frozen=True)
-class Tiling:
-    """How the kernel cuts its work: rows of a program, points of a tile, warps."""
-
-    rows: int = 32
-    tile: int = 32
-    warps: int = 1
-
-
 @cache
 def triton_available() -> bool:
-    """Whether there are a GPU and Triton to write for it."""
+    """Whether there are a GPU and Triton."""
     if not torch.cuda.is_available():
         return False
     try:
@@ -54,69 +51,99 @@ def triton_available() -> bool:
     return True
 
 
+def capturable(m: int, num_ranks: int) -> bool:
+    """Whether m points are ranked without host synchronisation, so also in a CUDA graph."""
+    return m <= ALL_PAIRS and m * num_ranks**2 <= ALL_PAIRS_ELEMENTS
+
+
+@torch.no_grad()
+def gpu_rank_lists(
+    points: Tensor, twins: TwinClasses, num_ranks: int, memory: SearchMemory | None = None
+) -> Tensor:
+    """The first ranks of every class, the nodes sorted by (distance, node).
+
+    Classes at the same position are merged first. Lists of classes sorted by (distance, class) are
+    long enough: a node of rank r belongs to one of the r first classes, since every class before
+    its own, by distance or by smallest node, has a node before it.
+
+    Args:
+        points: Position of every class, in the precision of U.
+        twins: Classes of nodes with equal positions.
+        num_ranks: R, at least 1 and at most 64.
+        memory: Warm start: what earlier searches left. It changes no result.
+
+    Shapes:
+        points ``[m, p]``, result ``[m, R]``.
+    """
+    if capturable(points.shape[0], num_ranks):
+        candidates, squares = nearest_of_all_pairs(points, min(num_ranks, points.shape[0]))
+        # A root may join two squares, and lists are sorted by distances.
+        return first_members(twins, candidates, squares.sqrt(), num_ranks)
+    inner, merged, group = merge_coincident(points, twins)
+    candidates, squares = triton_search(inner, min(num_ranks, merged.num_classes), memory)
+    ranks = first_members(merged, candidates, squares.sqrt(), num_ranks)
+    return ranks if group is None else ranks[group]
+
+
 @torch.no_grad()
 def triton_search(
-    points: Tensor, q: int, memory: SearchMemory | None = None, tiling: Tiling | None = None
+    points: Tensor, q: int, memory: SearchMemory | None = None
 ) -> tuple[Tensor, Tensor]:
     """The q least (distance, index) of every point, itself included, exactly.
 
-    float32 points are searched in float32, a few more than asked for. The list is sorted anew in
+    float32 points are searched in float32, a few more than asked for. The list is sorted again in
     float64; it is right if the q-th distance is below anything that float32 may have left out.
     The other rows (ties, and distances that differ by less than float32 can see) are searched in
     float64, by (squared distance, index).
 
     Args:
-        points: Positions on a GPU, no two of them equal.
+        points: Positions, no two of them equal.
         q: Width of a list, at most 64.
-        memory: What an earlier search of nearly the same points left; it saves time, not more.
-        tiling: How the work is cut; measured values by default.
+        memory: Warm start.
 
     Shapes:
         points ``[m, p]``, results ``[m, q]``: indices (int64), squared distances (float64).
     """
-    m = points.shape[0]
-    memory = memory or SearchMemory()
-    cut = tiling or Tiling()
-    tiled = TiledPoints.build(points, cut.tile, memory.order_for(points, cut.tile))
-    if points.dtype != torch.float32:
-        names, _ = nearest(tiled, _places(points), q, None, cut)
-        return _by_point(tiled.order, *in_order(points, tiled.order, names), q)
-    wide = min(q + SPARE, m)
-    if memory.by_products is None:
-        memory.by_products = _products_win(tiled, points, wide)
-    if memory.by_products:
-        names, outside = products(points, tiled.order, wide)
+    m, p = points.shape
+    order = (memory or SearchMemory()).order_for(points, TILE)
+    tiled, places = TiledPoints.build(points, TILE, order), torch.arange(m, device=points.device)
+    single = points.dtype == torch.float32
+    wide = min(q + SPARE, m) if single else q
+    if single and _products_win(tiled, points, wide):
+        names, outside = nearest_by_products(points, order, wide)
     else:
-        bounds = memory.bounds_for(points, tiled.order, wide)
-        names, best = nearest(tiled, _places(points), wide, bounds, cut)
-        outside = _left_out(best, points.shape[1])
-    memory.keep(tiled, names)
-    names, squares = in_order(points, tiled.order, names)
-    if wide < m:
+        names, best = nearest_of_tiles(tiled, places, wide)
+        # Differences, squares and sums of float32 err by less than p + 4 units, relatively.
+        kind = torch.finfo(torch.float32)
+        outside = best.amax(dim=1).double() * (1 - (p + 4) * kind.eps) - p * kind.tiny
+    names, squares = _in_order(points, order, names)
+    if single and wide < m:
         reach = squares[:, q - 1] * (1 + 1e-12)
         unsure = (reach >= outside).nonzero().squeeze(1)
         if unsure.numel():
-            exact = TiledPoints.build(points.double(), cut.tile, tiled.order)
-            found, _ = nearest(exact, unsure, q, reach[unsure], cut)
-            found, near = in_order(points, tiled.order[unsure], found)
+            exact = TiledPoints.build(points.double(), TILE, order)
+            found, _ = nearest_of_tiles(exact, unsure, q, reach[unsure])
+            found, near = _in_order(points, order[unsure], found)
             names[unsure, :q], squares[unsure, :q] = found[:, :q], near[:, :q]
-    return _by_point(tiled.order, names, squares, q)
+    by_point = torch.empty(m, q, dtype=torch.int64, device=points.device)
+    distances = torch.empty(m, q, dtype=torch.float64, device=points.device)
+    by_point[order], distances[order] = names[:, :q].long(), squares[:, :q]
+    return by_point, distances
 
 
-def nearest(
-    tiled: TiledPoints, rows: Tensor, q: int, bounds: Tensor | None, tiling: Tiling
+def nearest_of_tiles(
+    tiled: TiledPoints, rows: Tensor, q: int, bounds: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """The q least (squared distance, label) of the points at some places, in no order.
 
-    Where the rows are few, several such lists are given, one after the other, with some places
-    empty (a label beyond all points, distance infinite).
+    Where there are too few rows to keep a GPU busy, several such lists are given, one after the
+    other, with some places empty (a label beyond all points, distance infinite).
 
     Args:
         tiled: The points.
         rows: Places of the points asked for, increasing.
         q: How many.
         bounds: Squared distances within which q points are known to lie; infinite by default.
-        tiling: How the work is cut.
 
     Shapes:
         rows, bounds ``[r]``, results ``[r, several * q]``.
@@ -124,11 +151,10 @@ def nearest(
     from djgnn.jumps.triton_kernels import nearest_kernel
 
     p, stride = tiled.points.shape
-    kind = tiled.points.dtype
-    count = rows.numel()
+    kind, count = tiled.points.dtype, rows.numel()
     limit = torch.finfo(kind).max
     bounds = tiled.points.new_full((count,), limit) if bounds is None else bounds.to(kind)
-    row_low, row_high = tile_boxes(tiled.points[:, rows].t(), tiling.rows)
+    row_low, row_high = tile_boxes(tiled.points[:, rows].t(), ROWS)
     programs = row_low.shape[0]
     splits = max(1, min(PROGRAMS // programs, tiled.low.shape[1] // tiled.CHUNK, 64))
     names = torch.empty(count, splits * q, dtype=torch.int32, device=rows.device)
@@ -139,24 +165,18 @@ def nearest(
         tiled.points, tiled.label, tiled.low, tiled.high, rows,
         row_low.t().contiguous(), row_high.t().contiguous(), bounds, names, best,
         count, tiled.num_tiles, stride, tiled.low.shape[1], programs, slack, splits,
-        P=p, Q=q, SLOTS=power(q), ROWS=tiling.rows, TILE=tiled.tile, CHUNK=tiled.CHUNK,
-        num_warps=tiling.warps,
+        P=p, Q=q, SLOTS=_power(q), ROWS=ROWS, TILE=tiled.tile, CHUNK=tiled.CHUNK, num_warps=1,
     )  # fmt: skip
     return names, best
 
 
-def products(
-    points: Tensor, order: Tensor, q: int, rows: int = 32, tile: int = 64, warps: int = 1
-) -> tuple[Tensor, Tensor]:
+def nearest_by_products(points: Tensor, order: Tensor, q: int) -> tuple[Tensor, Tensor]:
     """The q nearest of all points by matrix products, and a bound of what is left out.
 
     Args:
         points: Positions in float32.
         order: Which points are asked for, in the order of the result.
         q: How many.
-        rows: Rows of a program.
-        tile: Points of a tile.
-        warps: Warps of a program.
 
     Shapes:
         points ``[m, p]``, order ``[r]``, results ``[r, q]`` and ``[r]``.
@@ -164,68 +184,45 @@ def products(
     from djgnn.jumps.triton_kernels import products_kernel
 
     m, p = points.shape
-    width, tiles = max(16, power(p)), -(-m // tile)
-    held = points.new_zeros(tiles * tile, width)
+    width, tiles = max(16, _power(p)), -(-m // PRODUCT_TILE)
+    held = points.new_zeros(tiles * PRODUCT_TILE, width)
     held[:m, :p] = points
-    norms = points.new_full((tiles * tile,), torch.inf)
+    norms = points.new_full((tiles * PRODUCT_TILE,), torch.inf)
     norms[:m] = points.square().sum(dim=1)
     names = torch.empty(order.numel(), q, dtype=torch.int32, device=points.device)
     best = torch.empty(order.numel(), q, dtype=torch.float32, device=points.device)
-    products_kernel[(-(-order.numel() // rows),)](
+    products_kernel[(-(-order.numel() // ROWS),)](
         held, norms, order, names, best, order.numel(), tiles,
-        P=width, Q=q, SLOTS=power(q), ROWS=rows, TILE=tile, STAGES=3, PRECISION="tf32x3",
-        num_warps=warps,
+        P=width, Q=q, SLOTS=_power(q), ROWS=ROWS, TILE=PRODUCT_TILE, STAGES=3, PRECISION="tf32x3",
+        num_warps=1,
     )  # fmt: skip
     norm = points.double().square().sum(dim=1)[order]
     return names, best.amax(dim=1).double() + norm - _product_error(points)
 
 
-def nearest_of_few(points: Tensor, q: int) -> tuple[Tensor, Tensor]:
+def nearest_of_all_pairs(points: Tensor, q: int) -> tuple[Tensor, Tensor]:
     """The q least (squared distance, index) of every point in float64, and more, in no order.
 
-    One launch and no look at the values: it can be captured in a CUDA graph. All pairs are
-    compared, which is the fastest for some thousand points. As in :func:`nearest` several lists
-    are given where rows are few, with some places empty.
+    One launch without host synchronisation; the fastest for some thousand points. As in
+    :func:`nearest_of_tiles` several lists are given where rows are few, with some places empty.
 
     Shapes:
         points ``[m, p]``, results ``[m, several * q]`` (int64 and float64).
     """
-    from djgnn.jumps.triton_kernels import few_kernel
+    from djgnn.jumps.triton_kernels import all_pairs_kernel
 
     m, p = points.shape
-    programs = -(-m // 32)
-    splits = shares(programs, programs // 4, q)
+    programs, tiles = -(-m // ROWS), -(-m // TILE)
+    splits = max(1, min(ALL_PAIRS_PROGRAMS // programs, programs // 4, MAX_LISTED // q**2))
+    held = points.new_full((p, tiles * TILE), torch.inf, dtype=torch.float64)
+    held[:, :m] = points.t()
     names = torch.empty(m, splits * q, dtype=torch.int64, device=points.device)
     best = torch.empty(m, splits * q, dtype=torch.float64, device=points.device)
-    few_kernel[(programs, splits)](
-        points.t().contiguous(), names, best, m, splits,
-        P=p, Q=q, SLOTS=power(q), ROWS=32, TILE=32, num_warps=1,
+    all_pairs_kernel[(programs, splits)](
+        held, names, best, m, tiles, splits,
+        P=p, Q=q, SLOTS=_power(q), ROWS=ROWS, TILE=TILE, num_warps=1,
     )  # fmt: skip
     return names, best
-
-
-def shares(programs: int, most: int, q: int, busy: int = FEW_PROGRAMS) -> int:
-    """Among how many programs, at `most`, tiles are shared out so that the GPU is busy."""
-    return max(1, min(busy // programs, most, MAX_LISTED // q**2))
-
-
-def pair_squares(points: Tensor, own: Tensor, names: Tensor) -> Tensor:
-    """Squared distances of points `own` to the points of their lists, in float64.
-
-    Shapes:
-        points ``[m, p]``, own ``[r]``, names and result ``[r, q]``.
-    """
-    from djgnn.jumps.triton_kernels import pair_kernel
-
-    count, q = names.shape
-    out = torch.empty(count, q, dtype=torch.float64, device=points.device)
-    slots = power(q)
-    rows = max(1, 512 // slots)
-    pair_kernel[(-(-count // rows),)](
-        points.contiguous(), own, names.contiguous(), out, count, points.shape[0],
-        P=points.shape[1], Q=q, SLOTS=slots, ROWS=rows,
-    )  # fmt: skip
-    return out
 
 
 def first_members(twins: TwinClasses, names: Tensor, distances: Tensor, num_ranks: int) -> Tensor:
@@ -238,7 +235,7 @@ def first_members(twins: TwinClasses, names: Tensor, distances: Tensor, num_rank
 
     m, q = names.shape
     each = 1 if twins.num_nodes == twins.num_classes else num_ranks
-    places = power(q * each)
+    places = _power(q * each)
     rows = max(1, 512 // places)
     ranks = torch.empty(m, num_ranks, dtype=torch.int64, device=names.device)
     members_kernel[(-(-m // rows),)](
@@ -249,23 +246,30 @@ def first_members(twins: TwinClasses, names: Tensor, distances: Tensor, num_rank
     return ranks
 
 
-def in_order(points: Tensor, own: Tensor, names: Tensor) -> tuple[Tensor, Tensor]:
-    """Lists sorted by (float64 distance, label), and the squared distances."""
+def _in_order(points: Tensor, own: Tensor, names: Tensor) -> tuple[Tensor, Tensor]:
+    """Lists of points `own` sorted by (float64 distance, label), and the squared distances.
+
+    Shapes:
+        points ``[m, p]``, own ``[r]``, names and results ``[r, q]``.
+    """
+    from djgnn.jumps.triton_kernels import distances_kernel
+
     names = names.sort(dim=1).values
-    squares, order = pair_squares(points, own, names).sort(dim=1, stable=True)
+    count, q = names.shape
+    squares = torch.empty(count, q, dtype=torch.float64, device=points.device)
+    slots = _power(q)
+    rows = max(1, 512 // slots)
+    distances_kernel[(-(-count // rows),)](
+        points.contiguous(), own, names, squares, count, points.shape[0],
+        P=points.shape[1], Q=q, SLOTS=slots, ROWS=rows,
+    )  # fmt: skip
+    squares, order = squares.sort(dim=1, stable=True)
     return names.gather(1, order), squares
 
 
-def power(q: int) -> int:
+def _power(q: int) -> int:
     """The least power of two that is at least q."""
     return 1 << max(q - 1, 0).bit_length()
-
-
-def _left_out(best: Tensor, p: int) -> Tensor:
-    """A lower bound of the squared distances that float32 left out of a full list."""
-    # Differences, squares and sums of float32 err by less than p + 4 units, relatively.
-    kind = torch.finfo(torch.float32)
-    return best.amax(dim=1).double() * (1 - (p + 4) * kind.eps) - p * kind.tiny
 
 
 def _products_win(tiled: TiledPoints, points: Tensor, q: int, samples: int = 64) -> bool:
@@ -275,7 +279,7 @@ def _products_win(tiled: TiledPoints, points: Tensor, q: int, samples: int = 64)
         return False
     places = torch.arange(0, m, max(1, m // samples), device=points.device)[:samples]
     here = points[tiled.order[places]]
-    found = nearest(tiled, places, q, None, Tiling(tile=tiled.tile))[1]
+    found = nearest_of_tiles(tiled, places, q)[1]
     far = found.sort(dim=1).values[:, :q].double()
     low, high = (side[:, : tiled.num_tiles].t() for side in (tiled.low, tiled.high))
     gap = torch.maximum(low - here[:, None], here[:, None] - high).clamp_min_(0)
@@ -289,15 +293,3 @@ def _product_error(points: Tensor) -> Tensor:
     # Three products of halves (tf32) err by a few units of float32 of |x| |y| per term.
     norm = points.double().square().sum(dim=1).amax()
     return 16 * (points.shape[1] + 8) * torch.finfo(torch.float32).eps * norm
-
-
-def _places(points: Tensor) -> Tensor:
-    return torch.arange(points.shape[0], device=points.device)
-
-
-def _by_point(order: Tensor, names: Tensor, squares: Tensor, q: int) -> tuple[Tensor, Tensor]:
-    """The first q of lists by place as lists by point."""
-    found = torch.empty(len(order), q, dtype=torch.int64, device=names.device)
-    near = torch.empty(len(order), q, dtype=torch.float64, device=names.device)
-    found[order], near[order] = names[:, :q].long(), squares[:, :q]
-    return found, near

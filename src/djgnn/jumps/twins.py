@@ -33,14 +33,21 @@ class TwinClasses:
     @classmethod
     def from_labels(cls, labels: NDArray[np.int64]) -> TwinClasses:
         """Build from any labelling of the nodes; classes are renumbered by smallest node."""
-        _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-        number = np.empty(first.size, dtype=np.int64)
-        number[np.argsort(first)] = np.arange(first.size)
-        class_of = number[inverse.reshape(-1)]
-        members = np.argsort(class_of, kind="stable")
-        count = np.bincount(class_of, minlength=first.size)
-        start = np.cumsum(count) - count
-        return cls(*(torch.from_numpy(part) for part in (class_of, members, start, count)))
+        compact = np.unique(labels, return_inverse=True)[1].reshape(-1)
+        return cls.from_compact(torch.from_numpy(compact))
+
+    @classmethod
+    def from_compact(cls, labels: Tensor) -> TwinClasses:
+        """Build from labels 0, 1, ..., each of them used, on their device."""
+        n, device = labels.numel(), labels.device
+        count = torch.bincount(labels)
+        node = torch.arange(n, device=device)
+        first = torch.full_like(count, n).scatter_reduce_(0, labels, node, "amin")
+        by_first = first.argsort()
+        number = torch.empty_like(by_first)
+        number[by_first] = torch.arange(by_first.numel(), device=device)
+        class_of, count = number[labels], count[by_first]
+        return cls(class_of, class_of.argsort(stable=True), count.cumsum(0) - count, count)
 
     @property
     def num_nodes(self) -> int:
@@ -97,6 +104,34 @@ def single_classes(num_nodes: int) -> TwinClasses:
     return TwinClasses.from_labels(np.arange(num_nodes))
 
 
+def merge_coincident(
+    points: Tensor, twins: TwinClasses
+) -> tuple[Tensor, TwinClasses, Tensor | None]:
+    """Distinct positions, the classes of nodes there, and the new class of each old one.
+
+    Classes at the same position would be as many ties to settle. ``None`` stands for the identity:
+    no two classes are at the same position.
+
+    Shapes:
+        points ``[m, p]``, results ``[d, p]``, d classes, and ``[m]``.
+    """
+    code = _point_hashes(points)
+    ordered, order = torch.sort(code)
+    same = ordered[1:] == ordered[:-1]
+    if not bool(same.any()):
+        return points, twins, None
+    equal = (points[order[1:]] == points[order[:-1]]).all(dim=1)
+    if bool((same & ~equal).any()):  # a collision of hashes
+        group = torch.unique(points, dim=0, return_inverse=True)[1]
+    else:
+        group = torch.empty_like(order)
+        group[order[:1]] = 0
+        group[order[1:]] = (~same).cumsum(0)
+    merged = TwinClasses.from_compact(group[twins.class_of])
+    first = twins.class_of[merged.representative]
+    return points[first], merged, merged.class_of[twins.representative]
+
+
 def _row_hashes(rows: sp.csr_array) -> NDArray[np.int64]:
     """A 64-bit hash per row: a sum of mixed (column, value) pairs, modulo 2^64."""
     column = rows.indices.astype(np.uint64)
@@ -134,7 +169,7 @@ def _equal_rows(
 
 
 def _compare_bytes(rows: sp.csr_array) -> NDArray[np.int64]:
-    """Labels by the full content of each row: the slow road, taken after a hash collision."""
+    """Labels by the full content of each row: slow, only after a hash collision."""
     seen: dict[tuple[bytes, bytes], int] = {}
     labels = np.empty(rows.shape[0], dtype=np.int64)
     for i in range(rows.shape[0]):
@@ -142,3 +177,14 @@ def _compare_bytes(rows: sp.csr_array) -> NDArray[np.int64]:
         key = (rows.indices[part].tobytes(), rows.data[part].tobytes())
         labels[i] = seen.setdefault(key, len(seen))
     return labels
+
+
+def _point_hashes(points: Tensor) -> Tensor:
+    """A 64-bit number per point, the same for equal points."""
+    whole = torch.int32 if points.dtype == torch.float32 else torch.int64
+    bits = (points + 0.0).contiguous().view(whole).long()  # -0 becomes +0
+    factor = torch.arange(1, 2 * points.shape[1], 2, device=points.device)
+    mixed = (bits + factor) * -0x61C8864680B583EB
+    mixed = (mixed ^ (mixed >> 29)) * (factor * 0x3C79AC492BA7B653 | 1)
+    total = (mixed ^ (mixed >> 32)).sum(dim=1)
+    return total * -0x61C8864680B583EB

@@ -70,10 +70,6 @@ class HeldRanks:
         """The lists of these positions, searched whether they changed or not."""
         return rank_lists(u, twins, self.num_ranks, self.config.engine, self._memory)
 
-    def renew(self, u: Tensor, twins: TwinClasses) -> None:
-        """Let searches in a CUDA graph start from these positions; they slow down as U moves on."""
-        self._memory.renew(u.detach()[twins.representative])
-
     @property
     def old(self) -> dict[str, Tensor]:
         """Lists that may be older than the positions, as a checkpoint keeps them; or nothing.

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from djgnn.jumps.engines import on_tiles
-from djgnn.jumps.gpu_ranks import capturable
+from djgnn.jumps.triton_search import capturable
 from djgnn.model import DJGNN, GraphOperators
 
 Run = Callable[[], tuple[Tensor, ...]]

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from djgnn.errors import InputError
 from djgnn.jumps import JumpHierarchy
 from djgnn.jumps.ranks import check_finite
-from djgnn.jumps.warm_search import RENEW_EVERY
 from djgnn.model import DJGNN
 from djgnn.model.outputs import Encoding
 from djgnn.training.distributed import ShardedPasses, ShardOperators, whole_encoding
@@ -133,7 +132,7 @@ class _CapturedPasses(_Captures, _SharedPasses):
 
     def __init__(self, module: DJGNN, inputs: tuple[Any, Any], train: Tensor) -> None:
         super().__init__(module, inputs, train)
-        self._evaluation, self._ranking, self._searches = Captured(), Captured(), 0
+        self._evaluation, self._ranking = Captured(), Captured()
         m = self.operators.twins.num_classes
         self._ranks = self.rows.index.new_empty(m, module.num_ranks)
         self._ranked: tuple[int, ...] | None = None
@@ -160,9 +159,6 @@ class _CapturedPasses(_Captures, _SharedPasses):
         """Leave rank lists to the step that comes next."""
         self._ranks.copy_(ranks)
         self._ranked = self._weights()
-        self._searches += 1
-        if self._searches % RENEW_EVERY == 0:
-            self.module.ranks.renew(u, self.operators.twins)
 
     @torch.no_grad()
     def _evaluate(self) -> tuple[Tensor, Tensor, Tensor]:
