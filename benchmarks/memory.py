@@ -20,22 +20,14 @@ BARS = {"squirrel": 300, "pubmed": 700}
 
 def measure(name: str, data: str | None, epochs: int) -> None:
     from djgnn.cli.fit import run_fit
+    from djgnn.cli.options import FitOptions
     from djgnn.graph import Graph, heterophilic_sbm, random_splits
     from djgnn.training.config import resolve
     from djgnn.training.provenance import PeakMemory
 
     def fit(graph: Graph, folder: str, number: int) -> None:
         config = resolve("default", graph.name, epochs=number)
-        run_fit(
-            graph,
-            config,
-            Path(folder, graph.name),
-            split=0,
-            seed=0,
-            device="cpu",
-            overwrite=False,
-            quiet=True,
-        )
+        run_fit(graph, config, FitOptions(Path(folder, graph.name), device="cpu", quiet=True))
 
     with tempfile.TemporaryDirectory() as folder:
         fit(random_splits(heterophilic_sbm(200)), folder, 2)

@@ -81,7 +81,15 @@ def test_a_search_over_poisoned_labels_chooses_the_same(tiny: Graph, tmp_path: P
         data.mkdir()
         write_npz(graph, data / "own.npz")
         options = TuneOptions(
-            "gcn", "own", 3, out, splits="0-1", epochs=4, workers=0, data=data, quiet=True
+            out,
+            model="gcn",
+            dataset="own",
+            trials=3,
+            splits="0-1",
+            epochs=4,
+            workers=0,
+            data=data,
+            quiet=True,
         )
         run_tune(options)
         place = out / "gcn-own"

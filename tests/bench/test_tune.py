@@ -33,7 +33,8 @@ def search_of(graph: Graph, **options: object) -> Search:
 
 def options_for(folder: Path, out: Path, trials: int, **more: object) -> TuneOptions:
     plain = {"splits": "0-1", "epochs": 2, "workers": 0, "data": folder, "quiet": True}
-    return TuneOptions("mlp", "own", trials, out, **{**plain, **more})
+    named = {"model": "mlp", "dataset": "own", "trials": trials, "out": out}
+    return TuneOptions(**{**named, **plain, **more})
 
 
 def history(out: Path) -> list[dict[str, str]]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from djgnn.cli.fit import run_fit
+from djgnn.cli.options import FitOptions
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.report.page import write_comparison_page
 from djgnn.training.config import resolve
@@ -78,8 +79,7 @@ def visit(browser: Any) -> Iterator[Any]:
 
 def _fit(graph: Graph, out: Path, dataset: str | None = None, **changes: Any) -> Path:
     recipe = resolve("default", dataset, hidden_channels=8, structure_gate=False, **changes)
-    options = {"split": 0, "seed": 0, "device": "cpu", "overwrite": False, "quiet": True}
-    run_fit(graph, recipe, out, record=True, **options)
+    run_fit(graph, recipe, FitOptions(out, device="cpu", record=True, quiet=True))
     return out
 
 

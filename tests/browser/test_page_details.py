@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from djgnn.cli.fit import run_fit
+from djgnn.cli.options import FitOptions
 from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.report.page import write_comparison_page
 from djgnn.training.config import resolve
@@ -40,8 +41,8 @@ def test_long_class_names_leave_room_for_the_bars(visit: Any, tmp_path: Path) ->
     graph = random_splits(heterophilic_sbm(64))
     names = tuple(f"a class whose name is some fifty letters long, no {c}" for c in range(4))
     recipe = resolve("default", None, hidden_channels=8, structure_gate=False, epochs=3)
-    options = {"split": 0, "seed": 0, "device": "cpu", "overwrite": False, "quiet": True}
-    run_fit(dataclasses.replace(graph, class_names=names), recipe, tmp_path / "run", **options)
+    options = FitOptions(tmp_path / "run", device="cpu", quiet=True)
+    run_fit(dataclasses.replace(graph, class_names=names), recipe, options)
     for width in (1280, 390):
         page = visit(
             tmp_path / "run" / "report.html", viewport={"width": width, "height": 900}

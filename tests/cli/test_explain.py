@@ -7,7 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from djgnn.cli import explain, inspect, text
+from djgnn.cli import explain, inspect
+from djgnn.cli.terminal import printable
 from djgnn.model.explain import BranchPart, Explanation, Neighbour
 
 LONG = "account-2024-000000000000017"
@@ -65,7 +66,7 @@ def test_control_characters_are_shown_by_their_pictures(
 def test_a_graph_card_shows_class_names_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [("  class [bold]\x1b[31m", "3")]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inspect, "card_rows", lambda found: rows)
+        patch.setattr("djgnn.report.graph_card.card_rows", lambda found: rows)
         inspect._print({"name": "\x1bg", "cost": None, "leak": None, "heterophily": {}})
     out = capsys.readouterr().out
     assert "class [bold]␛[31m" in out
@@ -73,4 +74,4 @@ def test_a_graph_card_shows_class_names_as_they_are(capsys: pytest.CaptureFixtur
 
 
 def test_a_name_that_is_no_text_can_be_printed() -> None:
-    assert text.printable("a\udcffb").encode("utf-8") == "a\ufffdb".encode()
+    assert printable("a\udcffb").encode("utf-8") == "a\ufffdb".encode()

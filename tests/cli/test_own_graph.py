@@ -216,7 +216,7 @@ def test_ctrl_c_leaves_a_usable_run(djgnn, tables: Path, tmp_path: Path) -> None
     process.send_signal(signal.SIGINT)
     said, complaint = process.communicate(timeout=120)
     assert process.returncode == 130, complaint
-    assert b"with --resume to go on" in said
+    assert b"--resume to continue" in said
     assert rows(djgnn("predict", out).stdout)
     assert json.loads((out / "result.json").read_text())["interrupted"] is True
 

@@ -133,10 +133,11 @@ def fit_kept(
 def fit_folder(group: Group, file: Path, out: Path, epochs: int) -> dict[str, Any]:
     """What `djgnn fit` does with these options, and its card."""
     from djgnn.cli.fit import run_fit
+    from djgnn.cli.options import FitOptions
 
     config = resolve("default").replace(epochs=epochs, patience=None, hidden_channels=8)
-    options = {"split": 0, "seed": 0, "device": "cpu", "quiet": True, "report": False}
-    return run_fit(read_npz(file), config, out, group=group, **options)
+    options = FitOptions(out, device="cpu", quiet=True, report=False)
+    return run_fit(read_npz(file), config, options, group)
 
 
 def gradients(group: Group, graph: Graph, options: dict[str, Any]) -> dict[str, Any]:

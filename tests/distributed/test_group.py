@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import run_group
 
-from djgnn.cli.fit import LAUNCH, checkpoint_folder, goes_on
+from djgnn.cli.fit import LAUNCH, checkpoint_folder, is_restart
 from djgnn.errors import InputError
 from djgnn.training.distributed import Group, Shard, join
 from djgnn.training.distributed.shard import ROW_COST
@@ -88,23 +88,23 @@ def test_counts_are_those_of_the_owners() -> None:
     assert shard.counts(torch.empty(0, dtype=torch.int64)) == [0, 0, 0]
 
 
-def test_who_goes_on(tmp_path: Path) -> None:
+def test_which_run_is_restarted(tmp_path: Path) -> None:
     out, place = tmp_path / "run", checkpoint_folder(tmp_path / "run")
     fresh, again = Group(launch="a"), Group(launch="a", restarts=1)
-    assert not goes_on(out, fresh)
-    assert not goes_on(out, again), "it was lost before it began"
+    assert not is_restart(out, fresh)
+    assert not is_restart(out, again), "it was lost before it began"
     place.mkdir()
     (place / LAUNCH).write_text("a", "utf-8")
-    assert goes_on(out, again)
-    assert goes_on(out, again, overwrite=True)
-    assert goes_on(out, fresh), "processes joined or left: the same run"
-    assert not goes_on(out, Group(launch="b")), "another run must say --resume"
-    assert not goes_on(out, Group())
+    assert is_restart(out, again)
+    assert is_restart(out, again, overwrite=True)
+    assert is_restart(out, fresh), "processes joined or left: the same run"
+    assert not is_restart(out, Group(launch="b")), "another run must say --resume"
+    assert not is_restart(out, Group())
     (place / LAUNCH).write_text("none", "utf-8")
-    assert not goes_on(out, Group(launch="none")), "no name at all"
+    assert not is_restart(out, Group(launch="none")), "no name at all"
     shutil.rmtree(place)
     out.mkdir()
     (out / RESULT).write_text("{}", "utf-8")
-    assert goes_on(out, again), "all was written before the process was lost"
-    assert not goes_on(out, again, overwrite=True), "this may be the old run"
-    assert not goes_on(out, fresh)
+    assert is_restart(out, again), "all was written before the process was lost"
+    assert not is_restart(out, again, overwrite=True), "this may be the old run"
+    assert not is_restart(out, fresh)

@@ -7,7 +7,6 @@ import pytest
 from typer.testing import CliRunner
 
 from djgnn.cli.app import app
-from djgnn.cli.report import run_report
 from djgnn.errors import InputError
 from djgnn.report.comparison import comparison_payload, load_cells, rank_cells
 
@@ -133,5 +132,6 @@ def test_the_command_writes_the_comparison(run_folder: Path, tmp_path: Path) -> 
 
 
 def test_a_missing_run_is_an_error_of_the_input(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nowhere: there is no such run folder or file"):
-        run_report([tmp_path / "nowhere"], out=None, quiet=True)
+    done = CliRunner().invoke(app, ["report", str(tmp_path / "nowhere")])
+    assert isinstance(done.exception, InputError)
+    assert "nowhere: there is no such run folder or file" in str(done.exception)

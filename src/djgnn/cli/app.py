@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from djgnn import __version__
-from djgnn.cli.bench_commands import LARGEST_SEED, register
-from djgnn.cli.source import Source, with_source
+from djgnn.cli.bench import bench
+from djgnn.cli.options import (
+    AsJson,
+    Data,
+    Device,
+    FitOptions,
+    Quiet,
+    Recipe,
+    Seed,
+    Source,
+    with_options,
+)
+from djgnn.cli.terminal import STOPPED, print_json, printable
+from djgnn.errors import InputError
 
 app = typer.Typer(
     help="Node classification when neighbours disagree: Diffusion-Jump GNNs.",
@@ -19,23 +30,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-bench = typer.Typer(help="Benchmarks under an honest protocol.", no_args_is_help=True)
-register(bench)
 app.add_typer(bench, name="bench")
 
-Data = Annotated[Path | None, typer.Option(help="Folder with <name>.npz files, looked in first.")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Seed = Annotated[
-    int, typer.Option(help="Seed of splits, weights and dropout.", min=0, max=LARGEST_SEED)
-]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but results and errors.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Preset = Annotated[str, typer.Option(help="default, author (published code) or paper (its text).")]
-Config = Annotated[Path | None, typer.Option(help="YAML configuration; replaces the preset.")]
-Changes = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Change one option, KEY=VALUE; may be repeated."),
-]
+Run = Annotated[Path, typer.Argument(help="A folder written by `djgnn fit`.")]
 
 
 def _version(value: bool) -> None:
@@ -67,81 +64,21 @@ def demo(
 
 
 @app.command()
-@with_source
-def fit(
-    out: Annotated[Path, typer.Option(help="Folder for the run; must not exist yet.")],
-    source: Source,
-    split: Annotated[int, typer.Option(help="Which stored split.")] = 0,
-    preset: Preset = "default",
-    config: Config = None,
-    change: Changes = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Train in mini-batches of so many nodes; all by default.")
-    ] = None,
-    seed: Seed = 0,
-    device: Device = "auto",
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a run that is there already.")
-    ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that was stopped.")
-    ] = False,
-    checkpoint_every: Annotated[
-        float, typer.Option(help="Seconds between two checkpoints.", min=0)
-    ] = 10.0,
-    report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Write the run's page, report.html.")
-    ] = True,
-    record: Annotated[
-        bool, typer.Option("--record", help="Keep snapshots of training for the report's player.")
-    ] = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-) -> None:
+@with_options
+def fit(options: FitOptions, source: Source, recipe: Recipe) -> None:
     """Train on a graph of your own or on a benchmark set; write model, predictions and card."""
-    from djgnn.cli.fit import check_out, finished, goes_on, run_fit, trainable
-    from djgnn.cli.options import configuration
-    from djgnn.cli.signals import STOPPED
-    from djgnn.cli.source import load, remark_on
-    from djgnn.training.distributed import join
+    from djgnn.cli.fit import fit_source
 
-    with join(device) as group:
-        resume = group.shared(lambda: resume or goes_on(out, group, overwrite))
-        group.shared(lambda: check_out(out, overwrite, resume))
-        own = [] if batch_size is None else [f"batch_size={batch_size}"]
-        recipe = configuration(preset, source.dataset, config, [*(change or []), *own])
-        graph = group.in_turn(lambda: trainable(load(source), source, seed))
-        if group.first:
-            remark_on(graph)
-        card = group.shared(lambda: finished(out, graph, recipe, split, seed) if resume else None)
-        if card is not None and group.first and not (quiet or as_json):
-            print(f"{out}: complete already, nothing to resume")
-        if card is None:
-            card = run_fit(
-                graph,
-                recipe,
-                out,
-                group=group,
-                split=split,
-                seed=seed,
-                device=device,
-                overwrite=overwrite,
-                resume=resume,
-                every=checkpoint_every,
-                record=record,
-                report=report,
-                quiet=quiet or as_json,
-            )
-    if as_json and group.first:
-        print(json.dumps(card, ensure_ascii=False))
+    card, first = fit_source(source, recipe, options)
+    print_json(card, options.as_json and first)
     if card["interrupted"]:
         raise typer.Exit(STOPPED)
 
 
 @app.command()
-@with_source
+@with_options
 def predict(
-    run: Annotated[Path, typer.Argument(help="A folder written by `djgnn fit`.")],
+    run: Run,
     source: Source,
     out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
     device: Device = "auto",
@@ -163,7 +100,7 @@ def predict(
 
 @app.command()
 def explain(
-    run: Annotated[Path, typer.Argument(help="A folder written by `djgnn fit`.")],
+    run: Run,
     node: Annotated[str, typer.Argument(help="Name of a node.")],
     device: Device = "auto",
     as_json: AsJson = False,
@@ -171,26 +108,22 @@ def explain(
     """Which jumps, which neighbours, how much: one prediction taken apart."""
     from djgnn.cli.explain import run_explain
 
-    found = run_explain(run, node, device, quiet=as_json)
-    if as_json:
-        print(json.dumps(found, ensure_ascii=False))
+    print_json(run_explain(run, node, device, quiet=as_json), as_json)
 
 
 @app.command()
 def datasets(data: Data = None, as_json: AsJson = False) -> None:
     """What data sets are known, and which are here."""
-    from djgnn.cli.datasets import list_datasets
+    from djgnn.cli.inspect import list_datasets
 
-    list_datasets(data, as_json)
+    print_json(list_datasets(data, quiet=as_json), as_json)
 
 
 @app.command()
-@with_source
+@with_options
 def inspect(
     source: Source,
-    preset: Preset = "default",
-    config: Config = None,
-    change: Changes = None,
+    recipe: Recipe,
     cost: Annotated[
         bool, typer.Option("--cost/--no-cost", help="Run a few epochs to tell what a fit costs.")
     ] = True,
@@ -200,15 +133,13 @@ def inspect(
 ) -> None:
     """What a graph is like: size, twins, leaks, heterophily, and what a fit on it would cost."""
     from djgnn.cli.inspect import run_inspect
-    from djgnn.cli.options import configuration
-    from djgnn.cli.source import load, remark_on
+    from djgnn.cli.options import load, warn_of_scales
 
-    recipe = configuration(preset, source.dataset, config, change)
+    config = recipe.resolve(source.dataset)
     graph = load(source)
-    remark_on(graph)
-    found = run_inspect(graph, recipe, seed=seed, device=device, cost=cost, quiet=as_json)
-    if as_json:
-        print(json.dumps(found, ensure_ascii=False))
+    warn_of_scales(graph)
+    found = run_inspect(graph, config, seed=seed, device=device, cost=cost, quiet=as_json)
+    print_json(found, as_json)
 
 
 @app.command()
@@ -224,9 +155,19 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """One self-contained HTML page of a run, or a comparison of several."""
-    from djgnn.cli.report import run_report
+    from djgnn.report.page import write_comparison_page, write_run_page
+    from djgnn.report.run_data import load_run
+    from djgnn.training.folder import RESULT
 
-    run_report(runs, out=out, quiet=quiet)
+    if len(runs) == 1 and (runs[0].expanduser() / RESULT).is_file():
+        page = write_run_page(load_run(runs[0]), out)
+    else:
+        for run in runs:
+            if not run.expanduser().exists():
+                raise InputError(f"{run}: there is no such run folder or file")
+        page = write_comparison_page(runs, out or Path("comparison.html"))
+    if not quiet:
+        print(printable(str(page)))
 
 
 @app.command()
@@ -241,43 +182,4 @@ def sbm(
     """The block-model study of Appendix B: accuracy against heterophily and spectral gap."""
     from djgnn.cli.sbm import run_sbm
 
-    found = run_sbm(out, quick=quick, quiet=quiet or as_json)
-    if as_json:
-        print(json.dumps(found, ensure_ascii=False))
-
-
-@bench.command("run")
-def bench_run(
-    model: Annotated[str, typer.Option(help="djgnn or a baseline, see docs/bench.md.")],
-    dataset: Annotated[str, typer.Option(help="A benchmark set by name.")],
-    splits: Annotated[str, typer.Option(help="Such as 0-9, or 0,2,5; all by default.")] = "",
-    protocol: Annotated[
-        str, typer.Option(help="validation, or oracle (the largest test score; never honest).")
-    ] = "validation",
-    preset: Preset = "default",
-    config: Config = None,
-    change: Changes = None,
-    data: Data = None,
-    seed: Seed = 0,
-    device: Device = "auto",
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-) -> None:
-    """One cell of a table: a model on a data set, over its splits."""
-    from djgnn.cli.bench import run_bench
-
-    result: dict[str, Any] = run_bench(
-        model=model,
-        dataset=dataset,
-        splits=splits,
-        protocol=protocol,
-        preset=preset,
-        config=config,
-        change=change,
-        data=data,
-        seed=seed,
-        device=device,
-        quiet=quiet or as_json,
-    )
-    if as_json:
-        print(json.dumps(result))
+    print_json(run_sbm(out, quick=quick, quiet=quiet or as_json), as_json)

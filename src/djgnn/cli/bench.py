@@ -1,114 +1,183 @@
-"""`djgnn bench run`: one cell, printed for people or as JSON."""
+"""The commands of `djgnn bench` and their options. Heavy imports happen inside the commands."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from rich.console import Console
-from rich.table import Table
+import typer
 
-from djgnn.baselines import BASELINES
-from djgnn.bench import CellResult, run_cell
-from djgnn.bench.cell import Recipe
-from djgnn.bench.spec import read_recipe
-from djgnn.cli.memory import largest_block, training_memory
-from djgnn.cli.options import (
-    baseline_configuration,
-    configuration,
-    parse_changes,
-    parse_splits,
-)
-from djgnn.cli.progress import epochs
-from djgnn.cli.text import escape
-from djgnn.errors import InputError
-from djgnn.graph import Graph
-from djgnn.training.config import RunConfig
-from djgnn.training.inputs import choose_device
-from djgnn.training.selection import PROTOCOLS
+from djgnn.cli.options import AsJson, Data, Device, Preset, Quiet, Recipe, Seed, with_options
+from djgnn.cli.terminal import print_json
+
+bench = typer.Typer(help="Benchmarks under an honest protocol.", no_args_is_help=True)
+
+Models = Annotated[
+    str, typer.Option(help="all, or names with commas; djgnn:author names a preset.")
+]
+Splits = Annotated[str, typer.Option(help="Such as 0-9, or 0,2,5; all by default.")]
+Epochs = Annotated[int | None, typer.Option(help="Most epochs of every model.")]
 
 
-def run_bench(
-    *,
-    model: str,
-    dataset: str,
-    splits: str,
-    protocol: str,
-    preset: str,
-    config: Path | None,
-    change: list[str] | None,
-    data: Path | None,
-    seed: int,
-    device: str,
-    quiet: bool,
-) -> dict[str, Any]:
-    """Run one cell and return what `--json` prints.
+@dataclass(frozen=True)
+class WorkOptions:
+    """How cells are run, whatever for."""
 
-    Raises:
-        InputError: For an unknown model, protocol, data set or split.
-    """
-    if model not in ("djgnn", *BASELINES):
-        raise InputError(f"--model: must be one of djgnn, {', '.join(BASELINES)} (got '{model}')")
-    if protocol not in PROTOCOLS:
-        raise InputError(f"--protocol: must be one of {', '.join(PROTOCOLS)} (got '{protocol}')")
-    graph = Graph.load(dataset, data=data)
-    if not graph.num_splits:
-        raise InputError(f"{graph.name}: has no splits to run over; add masks to its file")
-    chosen = parse_splits(splits, graph.num_splits, graph.name)
-    recipe = _recipe(model, graph.name, preset, config, change)
-    where = choose_device(device)
-    largest = 0
-    if isinstance(recipe, RunConfig):
-        largest = largest_block(recipe, graph.num_nodes, where.type)
-    with epochs(quiet) as display, training_memory(largest) as release:
-        cell = run_cell(
-            model,
-            graph,
-            recipe,
-            chosen,
-            protocol=protocol,
-            seed=seed,
-            device=where,
-            progress=lambda split: display.follow(f"split {split}", release),
-        )
-    if not quiet:
-        print_cell(cell, graph)
-    return cell.to_dict()
+    out: Annotated[Path, typer.Option(help="Folder; what was started there is continued.")]
+    data: Data = None
+    device: Device = "auto"
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Processes; as many as cores by default, one on a GPU; 0: this one."),
+    ] = None
+    imports: Annotated[
+        list[Path] | None,
+        typer.Option("--import", help="Take in results of `python -m djgnn.bench.worker`."),
+    ] = None
+    export: Annotated[
+        Path | None,
+        typer.Option(help="Write the cells that are missing to this file; run nothing."),
+    ] = None
+    any_code: Annotated[
+        bool, typer.Option("--any-code", help="Take figures of other versions of the code too.")
+    ] = False
+    quiet: Quiet = False
+    as_json: AsJson = False
 
 
-def _recipe(
-    model: str, dataset: str, preset: str, config: Path | None, change: list[str] | None
-) -> Recipe:
-    """The DJ-GNN's preset or a baseline's published settings, or those of a file, with changes."""
-    if model == "djgnn":
-        return configuration(preset, dataset, config, change)
-    if config is None:
-        return baseline_configuration(model, dataset, change)
-    try:
-        return read_recipe(model, config).replace(**parse_changes(change))
-    except InputError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise InputError(f"configuration: {error}") from error
+@dataclass(frozen=True)
+class RunOptions(WorkOptions):
+    """How the cells of a table are run."""
+
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Run failed splits again.")
+    ] = False
+    split_limit: Annotated[
+        float | None,
+        typer.Option(help="Give up a split after this many seconds; recorded as such."),
+    ] = None
 
 
-def print_cell(cell: CellResult, graph: Graph) -> None:
-    """A table of the splits, the honest figure first, the oracle's labelled as such."""
-    table = Table(title=f"{cell.model} ({cell.preset}) on {escape(cell.dataset)}, {cell.metric} %")
-    for column in ("split", "epoch", "validation", "test", "oracle test", "seconds"):
-        table.add_column(column, justify="right")
-    for s in cell.splits:
-        figures = (f"{v:.2f}" for v in (s.validation, s.test, s.oracle_test))
-        table.add_row(str(s.split), str(s.epoch), *figures, f"{s.seconds:.1f}")
-    console = Console(highlight=False)
-    console.print(table)
-    console.print(f"validation-selected test: {cell.mean('test'):.2f} +- {cell.std('test'):.2f}")
-    if cell.protocol == "oracle":
-        console.print(
-            f"oracle (largest test score of all epochs, not comparable with honest figures): "
-            f"{cell.mean('oracle_test'):.2f} +- {cell.std('oracle_test'):.2f}"
-        )
-    for remark in graph.card.get("oddities", ()):
-        console.print(f"[dim]note: {escape(remark)}[/dim]")
-    if graph.card.get("counterpart"):
-        console.print(f"[dim]read beside: {escape(str(graph.card['counterpart']))}[/dim]")
+@dataclass(frozen=True)
+class TableOptions:
+    """What a table shows."""
+
+    models: Models = "all"
+    datasets: Annotated[
+        str, typer.Option(help="Names with commas; the table's own by default.")
+    ] = ""
+    splits: Splits = ""
+    epochs: Epochs = None
+    protocol: Annotated[
+        str, typer.Option(help="validation; oracle adds a table of the largest test scores.")
+    ] = "validation"
+    preset: Preset = "default"
+    seed: Seed = 0
+    tuned: Annotated[
+        Path | None, typer.Option(help="Use the best configurations of `bench tune --out` folder.")
+    ] = None
+    budget_free: Annotated[
+        bool,
+        typer.Option("--budget-free", help="Allow searches of unequal size; the table says so."),
+    ] = False
+    reference: Annotated[
+        str, typer.Option(help="The model the others are compared with; the first by default.")
+    ] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions(WorkOptions):
+    """What is searched for, and how."""
+
+    model: Annotated[str, typer.Option(help="A model, several with commas, or all.")]
+    dataset: Annotated[str, typer.Option(help="A benchmark set, or several with commas.")]
+    trials: Annotated[int, typer.Option(help="Trials of every model, in all processes together.")]
+    storage: Annotated[
+        str, typer.Option(help="postgresql://... to share a search; a file in --out by default.")
+    ] = ""
+    sampler: Annotated[str, typer.Option(help="tpe or random.")] = "tpe"
+    pruner: Annotated[str, typer.Option(help="median, hyperband or none.")] = "median"
+    splits: Splits = ""
+    epochs: Epochs = None
+    preset: Preset = "default"
+    seed: Seed = 0
+
+
+@bench.command("run")
+@with_options
+def run_one(
+    model: Annotated[str, typer.Option(help="djgnn or a baseline, see docs/bench.md.")],
+    dataset: Annotated[str, typer.Option(help="A benchmark set by name.")],
+    recipe: Recipe,
+    splits: Splits = "",
+    protocol: Annotated[
+        str, typer.Option(help="validation, or oracle (the largest test score; never honest).")
+    ] = "validation",
+    data: Data = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """One cell of a table: a model on a data set, over its splits."""
+    from djgnn.cli.tables import run_bench
+
+    found = run_bench(
+        model,
+        dataset,
+        recipe,
+        splits=splits,
+        protocol=protocol,
+        data=data,
+        seed=seed,
+        device=device,
+        quiet=quiet or as_json,
+    )
+    print_json(found, as_json)
+
+
+def _table_command(suite: str) -> Any:
+    def command(table: TableOptions, run: RunOptions) -> None:
+        from djgnn.cli.tables import run_table, table_request
+
+        request = table_request(suite, table)
+        found = run_table(request, run, protocol=table.protocol, reference=table.reference)
+        print_json(found, run.as_json)
+
+    return with_options(command, out=Path(f"bench-{suite}"))
+
+
+for _name, _title in (
+    ("table1", "The paper's Table 1, beside what it printed; resumable."),
+    ("table2", "The paper's Table 2, or its stand-ins where its sets are missing; resumable."),
+    ("filtered", "The Wikipedia graphs without duplicated nodes; resumable."),
+):
+    bench.command(_name, help=_title)(_table_command(_name))
+
+
+def _effects(
+    run: RunOptions,
+    models: Models = "djgnn,gcn,mlp,fsgnn,linkx",
+    splits: Splits = "",
+    epochs: Epochs = None,
+    preset: Preset = "default",
+    seed: Seed = 0,
+    page: Annotated[Path | None, typer.Option(help="Also write the Markdown page here.")] = None,
+) -> None:
+    """How much each choice of protocol moves the figures."""
+    from djgnn.cli.tables import run_effects
+
+    found = run_effects(models, splits, epochs, preset, seed, page, run)
+    print_json(found, run.as_json)
+
+
+def _tune(options: TuneOptions) -> None:
+    """Search for a configuration on validation scores only."""
+    from djgnn.cli.tune import run_tune
+
+    print_json(run_tune(options), options.as_json)
+
+
+bench.command("effects")(with_options(_effects, out=Path("bench-effects")))
+bench.command("tune")(with_options(_tune, out=Path("bench-tune")))

@@ -15,8 +15,7 @@ from rich.table import Table
 from torch import nn
 
 from djgnn.baselines import baseline_config, build_baseline
-from djgnn.cli.progress import Epochs, epochs
-from djgnn.cli.text import escape
+from djgnn.cli.terminal import Epochs, epochs, escape
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.model import DJGNN
 from djgnn.report.page import write_run_page

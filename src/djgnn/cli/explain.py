@@ -8,7 +8,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from djgnn.cli.text import escape, wide_console
+from djgnn.cli.terminal import escape, wide_console
 from djgnn.errors import InputError
 from djgnn.model.explain import Explanation, Neighbour
 

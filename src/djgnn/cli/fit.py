@@ -1,9 +1,9 @@
-"""`djgnn fit`: a graph in, a run folder out; stopped and continued at will."""
+"""`djgnn fit`: a graph in, a run folder out; it can be stopped and resumed."""
 
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +11,44 @@ import numpy as np
 from rich.console import Console
 
 from djgnn.cli.memory import largest_block, training_memory
-from djgnn.cli.progress import epochs
-from djgnn.cli.signals import stoppable
-from djgnn.cli.source import Source
-from djgnn.cli.text import escape
+from djgnn.cli.options import FitOptions, Recipe, Source, load, warn_of_scales
+from djgnn.cli.terminal import epochs, escape, stoppable
 from djgnn.errors import InputError
 from djgnn.graph import Graph, random_splits, reading_of
-from djgnn.report.page import write_run_page
-from djgnn.report.run_data import load_run
 from djgnn.training.checkpoint import fingerprint
 from djgnn.training.config import RunConfig
-from djgnn.training.distributed import Group, distributed_djgnn
+from djgnn.training.distributed import Group, distributed_djgnn, join
 from djgnn.training.distributed.checkpoint import SharedCheckpoint
 from djgnn.training.folder import CONFIG, RESULT, check_free, new_folder, read_card, write_run
-from djgnn.training.recorder import Recorder
 from djgnn.training.run import train
 
 LAUNCH = "launch"
 
 
-def trainable(graph: Graph, source: Source, seed: int) -> Graph:
+def fit_source(source: Source, recipe: Recipe, options: FitOptions) -> tuple[dict[str, Any], bool]:
+    """What `djgnn fit` does, in every process of a run.
+
+    Returns:
+        The card of the run, and whether this is the process that prints it.
+    """
+    out = options.out
+    with join(options.device) as group:
+        resume = group.shared(lambda: options.resume or is_restart(out, group, options.overwrite))
+        options = replace(options, resume=resume)
+        group.shared(lambda: _check_out(options))
+        config = recipe.resolve(source.dataset)
+        graph = group.in_turn(lambda: _trainable(load(source), source, options.seed))
+        if group.first:
+            warn_of_scales(graph)
+        card = group.shared(lambda: _finished(graph, config, options))
+        if card is None:
+            card = run_fit(graph, config, options, group)
+        elif group.first and not (options.quiet or options.as_json):
+            print(f"{out}: complete already, nothing to resume")
+    return card, group.first
+
+
+def _trainable(graph: Graph, source: Source, seed: int) -> Graph:
     """A graph with labels and a split; an own graph without one is split 60/20/20.
 
     Raises:
@@ -67,33 +85,36 @@ def checkpoint_folder(out: Path) -> Path:
     return place.with_name(f".{place.name}.checkpoint")
 
 
-def check_out(out: Path, overwrite: bool, resume: bool) -> None:
+def _check_out(options: FitOptions) -> None:
     """Refuse a place where nothing may be written, before any work is done.
 
     Raises:
         InputError: If a run or the checkpoint of one would be lost.
     """
-    if resume and overwrite:
-        raise InputError("--resume goes on with a run, --overwrite starts anew; give one of them")
-    if resume:
+    out, place = options.out, checkpoint_folder(options.out)
+    if options.resume and options.overwrite:
+        raise InputError("--resume continues a run, --overwrite starts anew; give one of them")
+    if options.resume:
         return
-    if checkpoint_folder(out).exists() and not overwrite:
+    if place.exists() and not options.overwrite:
         raise InputError(
             f"{out}: a run of this name was stopped; continue it with --resume, or start anew "
-            f"with --overwrite (got {checkpoint_folder(out)})"
+            f"with --overwrite (got {place})"
         )
-    check_free(out, overwrite)
+    try:
+        check_free(out, options.overwrite)
+    except InputError as error:
+        raise InputError(str(error).replace("set overwrite", "pass --overwrite")) from error
 
 
-def finished(
-    out: Path, graph: Graph, config: RunConfig, split: int, seed: int
-) -> dict[str, Any] | None:
-    """The card of this very run if it is complete, and there is nothing to resume.
+def _finished(graph: Graph, config: RunConfig, options: FitOptions) -> dict[str, Any] | None:
+    """The card of this very run if it is to be resumed and complete already.
 
     Raises:
         InputError: If a run of other data, options or seed is there.
     """
-    if not (out / RESULT).exists():
+    out = options.out
+    if not options.resume or not (out / RESULT).exists():
         return None
     card = read_card(out)
     if card["interrupted"]:
@@ -102,7 +123,8 @@ def finished(
     written = RunConfig.read_yaml(out / CONFIG)
     if config.training.structure_gate:  # the file says what the gate decided
         written = written.replace(structure=config.model.structure)
-    if found != (graph.content_hash, graph.metric, split, seed) or written != config:
+    wanted = (graph.content_hash, graph.metric, options.split, options.seed)
+    if found != wanted or written != config:
         raise InputError(
             f"{out}: holds a finished run of other data, options or seed; name another folder, or "
             "replace it with --overwrite instead of --resume"
@@ -110,109 +132,88 @@ def finished(
     return card
 
 
-def goes_on(out: Path, group: Group, overwrite: bool = False) -> bool:
-    """Whether `torchrun` starts the processes of this run again, after one of them was lost.
+def is_restart(out: Path, group: Group, overwrite: bool = False) -> bool:
+    """Whether `torchrun` restarts the processes of this run, after one of them was lost.
 
     It counts its restarts; where processes joined or left it only keeps the name of the run.
     """
-    place = checkpoint_folder(out)
     try:
-        launch = (place / LAUNCH).read_text("utf-8")
+        launch = (checkpoint_folder(out) / LAUNCH).read_text("utf-8")
     except OSError:
         # Nothing was begun yet, or all is done and the run folder is there.
         return group.restarts > 0 and not overwrite and (out / RESULT).is_file()
     return group.restarts > 0 or (group.launch not in (None, "", "none") and launch == group.launch)
 
 
-def _begin(place: Path, group: Group, resume: bool) -> None:
-    """Clear the place of the checkpoints, and note down whose they are."""
-    if not resume:
-        shutil.rmtree(place, ignore_errors=True)
-    if group.launch is not None:
-        place.mkdir(parents=True, exist_ok=True)
-        (place / LAUNCH).write_text(group.launch, "utf-8")
-
-
 def run_fit(
-    graph: Graph,
-    config: RunConfig,
-    out: Path,
-    *,
-    group: Group | None = None,
-    split: int,
-    seed: int,
-    device: str,
-    overwrite: bool = False,
-    resume: bool = False,
-    every: float = 10.0,
-    quiet: bool,
-    record: bool = False,
-    report: bool = True,
+    graph: Graph, config: RunConfig, options: FitOptions, group: Group | None = None
 ) -> dict[str, Any]:
-    """Train, write the run folder, say what came out and where it is.
+    """Train, write the run folder, print what came out and where it is.
 
-    Every process of a group calls it; the first one writes and speaks.
+    Every process of a group calls it; the first one writes and prints.
+
+    Returns:
+        The card of the run.
     """
     group = group or Group()
-    quiet = quiet or not group.first
-    plan = _Plan(graph, config, out, group, split, seed, device, overwrite, resume, every, record)
-    # The page reads the folder; what was trained is gone by then.
-    card = _train_and_write(plan, quiet)
-    page = write_run_page(load_run(out)) if report and group.first else None
+    quiet = options.quiet or options.as_json or not group.first
+    # The page reads the folder; what was trained is freed by then.
+    card = _train_and_write(graph, config, options, group, quiet)
+    page = None
+    if options.report and group.first:
+        from djgnn.report.page import write_run_page
+        from djgnn.report.run_data import load_run
+
+        page = write_run_page(load_run(options.out))
     if not quiet:
-        _say(graph, card, out, page)
+        _print(graph, card, options.out, page)
     return card
 
 
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """What :func:`run_fit` was asked for."""
-
-    graph: Graph
-    config: RunConfig
-    out: Path
-    group: Group
-    split: int
-    seed: int
-    device: str
-    overwrite: bool
-    resume: bool
-    every: float
-    record: bool
-
-
-def _train_and_write(plan: _Plan, quiet: bool) -> dict[str, Any]:
-    graph, config, group = plan.graph, plan.config, plan.group
-    where = group.together(lambda: group.device(plan.device))
+def _train_and_write(
+    graph: Graph, config: RunConfig, options: FitOptions, group: Group, quiet: bool
+) -> dict[str, Any]:
+    where = group.together(lambda: group.device(options.device))
     module, inputs = distributed_djgnn(config, graph, group, where)
-    place = checkpoint_folder(plan.out)
-    group.shared(lambda: _begin(place, group, plan.resume))
+    place = checkpoint_folder(options.out)
+
+    def begin() -> None:
+        if not options.resume:
+            shutil.rmtree(place, ignore_errors=True)
+        if group.launch is not None:
+            place.mkdir(parents=True, exist_ok=True)
+            (place / LAUNCH).write_text(group.launch, "utf-8")
+
+    group.shared(begin)
     task = (graph.content_hash, graph.metric, graph.num_classes)
-    key = fingerprint(config.to_dict(), task, plan.split, plan.seed, where.type)
-    largest = largest_block(config, graph.num_nodes, where.type)
+    key = fingerprint(config.to_dict(), task, options.split, options.seed, where.type)
+    recorder = None
+    if options.record:
+        from djgnn.training.recorder import Recorder
+
+        recorder = Recorder(graph.num_nodes)
     with (
         epochs(quiet) as display,
         stoppable(silent=not group.first) as asked,
-        training_memory(largest) as release,
+        training_memory(largest_block(config, graph.num_nodes, where.type)) as release,
     ):
-        recorder = Recorder(graph.num_nodes) if plan.record else None
         fitted, result = train(
             module,
             inputs,
             graph,
-            plan.split,
+            options.split,
             config.training,
-            plan.seed,
+            options.seed,
             display.follow(graph.name, release),
-            checkpoint=SharedCheckpoint(place / "run", key, plan.every, group),
+            checkpoint=SharedCheckpoint(place / "run", key, options.checkpoint_every, group),
             stop=lambda: group.any(asked()),
             observer=recorder,
         )
     recording = None if recorder is None else recorder.finish(fitted, inputs)
 
     def write() -> dict[str, Any]:
-        with new_folder(plan.out, plan.overwrite or plan.resume) as folder:
-            card = write_run(folder, graph, config, fitted, result, plan.seed)
+        with new_folder(options.out, options.overwrite or options.resume) as folder:
+            card = write_run(folder, graph, config, fitted, result, options.seed)
             if recording is not None:
                 recording.write(folder)
         if not fitted.interrupted:
@@ -222,7 +223,7 @@ def _train_and_write(plan: _Plan, quiet: bool) -> dict[str, Any]:
     return group.shared(write)
 
 
-def _say(graph: Graph, card: dict[str, Any], out: Path, page: Path | None) -> None:
+def _print(graph: Graph, card: dict[str, Any], out: Path, page: Path | None) -> None:
     console, result = Console(highlight=False), card["result"]
     test = "" if result["test"] is None else f", test {result['test']:.2f}"
     console.print(
@@ -235,6 +236,6 @@ def _say(graph: Graph, card: dict[str, Any], out: Path, page: Path | None) -> No
         console.print(f"report: {escape(str(page))}")
     if card["interrupted"]:
         console.print(
-            "stopped before its time: the run holds the best epoch so far; repeat the command "
-            "with --resume to go on"
+            "stopped early: the run holds the best epoch so far; repeat the command with --resume "
+            "to continue"
         )

@@ -1,89 +1,330 @@
-"""What several commands parse alike."""
+"""Options that several commands share, and what they mean. No heavy imports at the top."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-import yaml
+import typer
 
-from djgnn.baselines.config import BaselineConfig, baseline_config
+from djgnn.cli.terminal import warn, warnings_once
 from djgnn.errors import InputError
-from djgnn.training.config import RunConfig, resolve
+
+if TYPE_CHECKING:
+    from djgnn.graph import Graph
+    from djgnn.training.config import RunConfig
+
+Data = Annotated[Path | None, typer.Option(help="Folder with <name>.npz files, looked in first.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Seed = Annotated[int, typer.Option(help="Seed of splits, weights and dropout.", min=0, max=2**62)]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but results and errors.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Preset = Annotated[str, typer.Option(help="default, author (published code) or paper (its text).")]
+
+WHOLE = (".graphml", ".npz")
+# Fields of `Source` that say how tables are read, and the arguments of `read_tables` they become.
+READING = {
+    "label": "label",
+    "symmetric": "symmetric",
+    "id_column": "node",
+    "split_column": "split",
+    "source_column": "source",
+    "target_column": "target",
+    "weight_column": "weight",
+    "features": "features",
+    "exclude": "exclude",
+    "duplicates": "duplicates",
+    "unknown": "unknown",
+}
 
 
-def configuration(
-    preset: str, dataset: str | None, config: Path | None, change: list[str] | None
-) -> RunConfig:
-    """The configuration of a DJ-GNN run from the options of the command line.
+@dataclass(frozen=True)
+class Source:
+    """Where a graph comes from: a data set, one file with the whole graph, or two tables."""
 
-    Raises:
-        InputError: For an unknown preset or option, or a value that is not allowed.
-    """
-    try:
-        base = RunConfig.read_yaml(config) if config else resolve(preset, dataset)
-        return base.replace(**parse_changes(change))
-    except InputError:
-        raise
-    except (ArithmeticError, TypeError, ValueError) as error:
-        raise InputError(f"configuration: {error}") from error
+    dataset: Annotated[str | None, typer.Option(help="A benchmark set by name.")] = None
+    edges: Annotated[
+        Path | None, typer.Option(help="Edge table (CSV, TSV, Parquet), or a whole graph.")
+    ] = None
+    nodes: Annotated[Path | None, typer.Option(help="Node table (CSV, TSV, Parquet).")] = None
+    graph: Annotated[Path | None, typer.Option(help="The whole graph (GraphML, npz).")] = None
+    label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None
+    symmetric: Annotated[
+        bool | None,
+        typer.Option(
+            "--symmetric/--directed",
+            help="Add the reverse of every edge, or take edges as they are (default).",
+            show_default=False,
+        ),
+    ] = None
+    data: Data = None
+    id_column: Annotated[str | None, typer.Option(help="Node column with the ids.")] = None
+    split_column: Annotated[
+        str | None, typer.Option(help="Node column with train, val or test.")
+    ] = None
+    source_column: Annotated[str | None, typer.Option(help="Edge column: from.")] = None
+    target_column: Annotated[str | None, typer.Option(help="Edge column: to.")] = None
+    weight_column: Annotated[
+        str | None, typer.Option(help="Edge column: weight; '' = use none.")
+    ] = None
+    features: Annotated[
+        list[str] | None,
+        typer.Option("--feature", help="Use this node column, and no other; may be repeated."),
+    ] = None
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(help="Leave this node column out of the features; may be repeated."),
+    ] = None
+    duplicates: Annotated[
+        str | None,
+        typer.Option(help="An edge listed twice: first (default), sum, mean, max or error."),
+    ] = None
+    unknown: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Label that means unknown, besides an empty one; -1 by default, '' = none."
+        ),
+    ] = None
+    metric: Annotated[
+        str | None, typer.Option(help="Score of an own graph: accuracy or roc_auc (two classes).")
+    ] = None
+
+    def columns(self) -> dict[str, Any]:
+        """What was said about columns and edges, by the names of `read_tables`."""
+        said = {name: getattr(self, field) for field, name in READING.items()}
+        said["exclude"] = tuple(self.exclude or ())
+        said["unknown"] = ("", *self.unknown) if self.unknown else None
+        return {key: value for key, value in said.items() if value not in (None, [], ())}
 
 
-def baseline_configuration(
-    model: str, dataset: str | None, change: list[str] | None
-) -> BaselineConfig:
-    """A baseline's published settings for a data set, else its defaults, with changes.
+@dataclass(frozen=True)
+class Recipe:
+    """The configuration of a model: a preset or a file, and what is changed in it."""
 
-    Raises:
-        InputError: For an unknown option or a value that is not allowed.
-    """
-    changes = parse_changes(change)
-    try:
-        return baseline_config(model, dataset, **changes)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"configuration: {error}") from error
+    preset: Preset = "default"
+    config: Annotated[
+        Path | None, typer.Option(help="YAML configuration; replaces the preset.")
+    ] = None
+    change: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Change one option, KEY=VALUE; may be repeated."),
+    ] = None
+    epochs: Annotated[int | None, typer.Option(help="Most epochs.", min=1)] = None
+    patience: Annotated[
+        int | None,
+        typer.Option(help="Stop after so many epochs without a better validation score.", min=1),
+    ] = None
+    jumps: Annotated[int | None, typer.Option(help="Number of jumps K (num_jumps).", min=1)] = None
+    batch_size: Annotated[
+        int | None, typer.Option(help="Train in mini-batches of so many nodes; all by default.")
+    ] = None
 
+    def changes(self) -> dict[str, Any]:
+        """The options to set, by name; values of ``--set`` as in YAML (numbers, true, null, text).
 
-def parse_changes(change: list[str] | None) -> dict[str, Any]:
-    """``KEY=VALUE`` pairs; values as in YAML (numbers, true, null, text).
+        Raises:
+            InputError: If a pair is not one.
 
-    Raises:
-        InputError: If a pair is not one.
+        Example:
+            >>> Recipe(change=["lr=0.01", "support=author", "patience=null"], jumps=3).changes()
+            {'lr': 0.01, 'support': 'author', 'patience': None, 'num_jumps': 3}
+        """
+        import yaml
 
-    Example:
-        >>> parse_changes(["lr=0.01", "support=author", "patience=null"])
-        {'lr': 0.01, 'support': 'author', 'patience': None}
-    """
-    changes: dict[str, Any] = {}
-    for pair in change or []:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise InputError(f"--set: must be KEY=VALUE (got '{pair}')")
+        found: dict[str, Any] = {}
+        for pair in self.change or []:
+            key, equals, value = pair.partition("=")
+            if not equals or not key:
+                raise InputError(f"--set: must be KEY=VALUE (got '{pair}')")
+            try:
+                found[key.strip()] = yaml.safe_load(value)
+            except yaml.YAMLError as error:
+                raise InputError(f"--set {key}: is not a value: {error} (got '{value}')") from error
+        own = {"epochs": self.epochs, "patience": self.patience, "num_jumps": self.jumps}
+        own["batch_size"] = self.batch_size
+        return found | {key: value for key, value in own.items() if value is not None}
+
+    def resolve(self, dataset: str | None) -> RunConfig:
+        """The configuration of a DJ-GNN run.
+
+        Raises:
+            InputError: For an unknown preset or option, or a value that is not allowed.
+        """
+        from djgnn.training.config import RunConfig, resolve
+
         try:
-            changes[key.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise InputError(f"--set {key}: is not a value: {error} (got '{value}')") from error
-    return changes
+            base = RunConfig.read_yaml(self.config) if self.config else None
+            return (base or resolve(self.preset, dataset)).replace(**self.changes())
+        except InputError:
+            raise
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise InputError(f"configuration: {error}") from error
 
 
-def parse_splits(text: str, count: int, name: str) -> list[int]:
-    """``0-9`` or ``0,2,5`` or both; everything there is for an empty text.
+@dataclass(frozen=True)
+class FitOptions:
+    """How `djgnn fit` runs, and where it writes."""
 
-    Raises:
-        InputError: If it is not such a list, or a split does not exist.
+    out: Annotated[Path, typer.Option(help="Folder for the run; must not exist yet.")]
+    split: Annotated[int, typer.Option(help="Which stored split.")] = 0
+    seed: Seed = 0
+    device: Device = "auto"
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a run that is there already.")
+    ] = False
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = (
+        False
+    )
+    checkpoint_every: Annotated[
+        float, typer.Option(help="Seconds between two checkpoints.", min=0)
+    ] = 10.0
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write the run's page, report.html.")
+    ] = True
+    record: Annotated[
+        bool, typer.Option("--record", help="Keep snapshots of training for the report's player.")
+    ] = False
+    quiet: Quiet = False
+    as_json: AsJson = False
+
+
+def with_options(command: Callable[..., Any], **defaults: Any) -> Callable[..., Any]:
+    """Replace every parameter of a command that is a dataclass by options, one per field.
+
+    Args:
+        command: Its dataclass parameters are built from the options.
+        **defaults: Values of options that differ from those of their fields.
 
     Example:
-        >>> parse_splits("0-2,7", 10, "cora")
-        [0, 1, 2, 7]
+        >>> @with_options
+        ... def show(recipe: Recipe, seed: int = 0) -> None: ...
+        >>> list(inspect.signature(show).parameters)[-2:]
+        ['batch_size', 'seed']
     """
-    if not text:
-        return list(range(count))
-    chosen: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise InputError(f"--splits: must be like 0-9 or 0,2,5 (got '{text}')")
-        chosen += range(int(first), int(last if dash else first) + 1)
-    if not chosen or max(chosen) >= count:
-        raise InputError(f"--splits: {name} has splits 0 to {count - 1} (got '{text}')")
-    return list(dict.fromkeys(chosen))
+    parameters: dict[str, inspect.Parameter] = {}
+    groups: dict[str, Any] = {}
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        kind = parameter.annotation
+        if not is_dataclass(kind):
+            parameters[parameter.name] = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            continue
+        groups[parameter.name] = kind
+        hints = get_type_hints(kind, include_extras=True)
+        for field in fields(kind):
+            default = defaults.get(field.name, field.default)
+            parameters[field.name] = inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if default is MISSING else default,
+                annotation=hints[field.name],
+            )
+
+    @functools.wraps(command)
+    def run(**values: Any) -> Any:
+        built = {
+            name: kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+            for name, kind in groups.items()
+        }
+        return command(**built, **values)
+
+    run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
+    run.__annotations__ = {name: p.annotation for name, p in parameters.items()}
+    return run
+
+
+def load(
+    source: Source, others: Sequence[str] = (), reading: Mapping[str, Any] | None = None
+) -> Graph:
+    """The graph that the options name, as it is: labels and splits may be missing.
+
+    Args:
+        source: The options.
+        others: Names of nodes that edges may lead to though the node table has no row for them.
+        reading: How to read tables where the options say nothing, see `reading_of`.
+
+    Raises:
+        InputError: If the options name no graph or several, do not fit together, or the graph
+            cannot be read.
+    """
+    from djgnn.graph.checks import METRICS
+
+    if source.metric not in (None, *METRICS):
+        raise InputError(f"--metric: must be one of {', '.join(METRICS)} (got {source.metric!r})")
+    with warnings_once():
+        graph = _load(source, {**(reading or {}), **source.columns(), "others": others})
+    if source.metric is None:
+        return graph
+    if source.metric == "roc_auc" and graph.num_classes != 2:
+        raise InputError(
+            f"--metric roc_auc: needs two classes; use accuracy (got {graph.num_classes} classes)"
+        )
+    return replace(graph, card={**graph.card, "metric": source.metric})
+
+
+def warn_of_scales(graph: Graph) -> None:
+    """Warn on standard error of features whose scales differ too much to learn from."""
+    from djgnn.graph.features import scale_remark
+
+    remark = scale_remark(graph)
+    if remark is not None:
+        warn(remark)
+
+
+def _load(source: Source, columns: Mapping[str, Any]) -> Graph:
+    from djgnn.graph import Graph, read_npz
+    from djgnn.graph.files import readable_file
+
+    named = [source.dataset, source.graph, source.edges or source.nodes]
+    if sum(value is not None for value in named) != 1:
+        raise InputError(
+            "give either --dataset NAME, --graph FILE, or --edges FILE and --nodes FILE"
+        )
+    if source.dataset is not None:
+        _refuse_columns(source, f"--dataset {source.dataset}")
+        if source.metric is not None:
+            raise InputError(
+                f"--metric: a data set has its own; leave the option out (got {source.metric})"
+            )
+        return Graph.load(source.dataset, data=source.data)
+    if source.data is not None:
+        raise InputError(f"--data: belongs to --dataset NAME; leave it out (got {source.data})")
+    whole = source.graph
+    if source.edges is not None and source.edges.suffix.lower() in WHOLE:
+        if source.nodes is not None:
+            raise InputError(
+                f"--nodes: {source.edges} holds the nodes too; leave it out (got {source.nodes})"
+            )
+        whole = source.edges
+    if whole is None:
+        if source.edges is None or source.nodes is None:
+            missing = "--edges" if source.edges is None else "--nodes"
+            raise InputError(f"{missing}: missing; an own graph needs an edge and a node table")
+        return Graph.from_csv(source.edges, source.nodes, **columns)
+    file = readable_file(whole)
+    if file.suffix.lower() == ".npz":
+        _refuse_columns(source, str(file))
+        return read_npz(file)
+    if file.suffix.lower() == ".graphml":
+        return Graph.from_graphml(file, **columns)
+    raise InputError(
+        f"{file}: is not a format of whole graphs; give .graphml or .npz, or two tables with "
+        f"--edges and --nodes (got {file.suffix or 'no suffix'!r})"
+    )
+
+
+def _refuse_columns(source: Source, what: str) -> None:
+    """A stored graph has no columns to choose from and is taken as it is."""
+    said = source.columns()
+    flags = {field: f"--{field.replace('_', '-')}" for field in READING}
+    flags["features"] = "--feature"
+    flags["symmetric"] = "--symmetric" if source.symmetric else "--directed"
+    given = [flags[field] for field, name in READING.items() if name in said]
+    if given:
+        raise InputError(
+            f"{given[0]}: is for tables and GraphML, {what} is taken as it is; leave the option "
+            f"out (got {', '.join(given)})"
+        )

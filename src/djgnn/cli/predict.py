@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from djgnn.cli.source import Source, load
-from djgnn.cli.text import spoken_once, warn
+from djgnn.cli.options import Source, load
+from djgnn.cli.terminal import warn, warnings_once
 from djgnn.errors import InputError
 from djgnn.graph.files import check_replaceable
 from djgnn.training.folder import read_card, read_predictions
@@ -67,7 +67,7 @@ def _of_new_nodes(run: Path, source: Source, device: str) -> str:
 
     stored = load_model(run, choose_device(device))
     reading = reading_of(stored.graph)
-    with spoken_once():
+    with warnings_once():
         later = _later(load(source, others=stored.graph.names(), reading=reading), stored)
         for remark in remarks(source, reading, later, stored.graph):
             warn(remark)

@@ -12,7 +12,7 @@ from rich.console import Console
 from djgnn.bench.sbm_claims import READINGS, Verdict, judge_claims
 from djgnn.bench.sbm_figures import draw_figures, need_matplotlib
 from djgnn.bench.sbm_study import Cell, SbmStudy, run_study
-from djgnn.cli.text import escape
+from djgnn.cli.terminal import escape
 from djgnn.graph.files import atomic_write
 
 CLAIMS = {

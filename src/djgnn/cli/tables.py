@@ -1,4 +1,4 @@
-"""`djgnn bench table1`, `table2`, `filtered` and `effects`: run what is missing, write the page."""
+"""`djgnn bench run`, the tables and `effects`: run what is missing, print, write the page."""
 
 from __future__ import annotations
 
@@ -7,76 +7,127 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 
+from djgnn.baselines import BASELINES
+from djgnn.baselines.config import baseline_config
+from djgnn.bench import CellResult, run_cell
+from djgnn.bench import cell as cells
 from djgnn.bench.plan import DataFacts, missing_units, run_plan
 from djgnn.bench.pool import Limits
 from djgnn.bench.record import SplitRecord
-from djgnn.bench.spec import MODELS, CellSpec
+from djgnn.bench.spec import MODELS, CellSpec, read_recipe
 from djgnn.bench.store import FinishedCell, Store
 from djgnn.bench.tables import TableRequest, plan_table, write_table
-from djgnn.cli.options import parse_splits
-from djgnn.cli.text import escape
+from djgnn.cli.bench import RunOptions, TableOptions, WorkOptions
+from djgnn.cli.memory import largest_block, training_memory
+from djgnn.cli.options import Recipe
+from djgnn.cli.terminal import epochs, escape
 from djgnn.errors import InputError
+from djgnn.graph import Graph
 from djgnn.graph.files import atomic_write
+from djgnn.training.config import RunConfig
 from djgnn.training.inputs import choose_device
 from djgnn.training.selection import PROTOCOLS
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """How cells are run, whatever table they are for."""
-
-    out: Path
-    data: Path | None = None
-    device: str = "auto"
-    workers: int | None = None
-    retry_failed: bool = False
-    split_limit: float | None = None
-    imports: Sequence[Path] | None = None
-    export: Path | None = None
-    any_code: bool = False
-    quiet: bool = False
-
-    def processes(self) -> int:
-        """As many as there are cores, one on a GPU, unless told."""
-        if self.workers is not None:
-            if self.workers < 0:
-                raise InputError(f"--workers: must not be negative (got {self.workers})")
-            return self.workers
-        if choose_device(self.device).type == "cuda":
-            return 1
-        cores = getattr(os, "sched_getaffinity", None)
-        return len(cores(0)) if cores else os.cpu_count() or 1
-
-
-def table_request(
-    suite: str,
-    models: str,
-    datasets: str,
+def run_bench(
+    model: str,
+    dataset: str,
+    recipe: Recipe,
+    *,
     splits: str,
-    epochs: int | None,
-    preset: str,
+    protocol: str,
+    data: Path | None,
     seed: int,
-    tuned: Path | None,
-    budget_free: bool,
-) -> TableRequest:
+    device: str,
+    quiet: bool,
+) -> dict[str, Any]:
+    """Run one cell and return what `--json` prints.
+
+    Raises:
+        InputError: For an unknown model, protocol, data set or split.
+    """
+    if model not in ("djgnn", *BASELINES):
+        raise InputError(f"--model: must be one of djgnn, {', '.join(BASELINES)} (got '{model}')")
+    _check_protocol(protocol)
+    graph = Graph.load(dataset, data=data)
+    if not graph.num_splits:
+        raise InputError(f"{graph.name}: has no splits to run over; add masks to its file")
+    chosen = parse_splits(splits, graph.num_splits, graph.name)
+    settled = _settle(model, graph.name, recipe)
+    where, largest = choose_device(device), 0
+    if isinstance(settled, RunConfig):
+        largest = largest_block(settled, graph.num_nodes, where.type)
+    with epochs(quiet) as display, training_memory(largest) as release:
+        cell = run_cell(
+            model,
+            graph,
+            settled,
+            chosen,
+            protocol=protocol,
+            seed=seed,
+            device=where,
+            progress=lambda split: display.follow(f"split {split}", release),
+        )
+    if not quiet:
+        _print_cell(cell, graph)
+    return cell.to_dict()
+
+
+def _settle(model: str, dataset: str, recipe: Recipe) -> cells.Recipe:
+    """The DJ-GNN's preset or a baseline's published settings, or those of a file, with changes."""
+    if model == "djgnn":
+        return recipe.resolve(dataset)
+    try:
+        if recipe.config is None:
+            return baseline_config(model, dataset, **recipe.changes())
+        return read_recipe(model, recipe.config).replace(**recipe.changes())
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise InputError(f"configuration: {error}") from error
+
+
+def _print_cell(cell: CellResult, graph: Graph) -> None:
+    """A table of the splits, the honest figure first, the oracle's labelled as such."""
+    table = Table(title=f"{cell.model} ({cell.preset}) on {escape(cell.dataset)}, {cell.metric} %")
+    for column in ("split", "epoch", "validation", "test", "oracle test", "seconds"):
+        table.add_column(column, justify="right")
+    for s in cell.splits:
+        figures = (f"{v:.2f}" for v in (s.validation, s.test, s.oracle_test))
+        table.add_row(str(s.split), str(s.epoch), *figures, f"{s.seconds:.1f}")
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(f"validation-selected test: {cell.mean('test'):.2f} +- {cell.std('test'):.2f}")
+    if cell.protocol == "oracle":
+        console.print(
+            f"oracle (largest test score of all epochs, not comparable with honest figures): "
+            f"{cell.mean('oracle_test'):.2f} +- {cell.std('oracle_test'):.2f}"
+        )
+    for remark in graph.card.get("oddities", ()):
+        console.print(f"[dim]note: {escape(remark)}[/dim]")
+    if graph.card.get("counterpart"):
+        console.print(f"[dim]read beside: {escape(str(graph.card['counterpart']))}[/dim]")
+
+
+def table_request(suite: str, table: TableOptions) -> TableRequest:
     """A request from the texts of the command line."""
     return TableRequest(
         suite=suite,
-        models=parse_models(models),
-        datasets=tuple(parse_names(datasets)) or None,
-        splits=wanted_splits(splits),
-        epochs=epochs,
-        preset=preset,
-        seed=seed,
-        tuned=tuned,
-        budget_free=budget_free,
+        models=parse_models(table.models),
+        datasets=tuple(parse_names(table.datasets)) or None,
+        splits=wanted_splits(table.splits),
+        epochs=table.epochs,
+        preset=table.preset,
+        seed=table.seed,
+        tuned=table.tuned,
+        budget_free=table.budget_free,
     )
 
 
@@ -88,8 +139,7 @@ def run_table(
     Raises:
         InputError: For a wrong option, an unknown model or set, or unequal budgets.
     """
-    if protocol not in PROTOCOLS:
-        raise InputError(f"--protocol: must be one of {', '.join(PROTOCOLS)} (got '{protocol}')")
+    _check_protocol(protocol)
     reference = reference or request.models[0]
     if reference not in request.models:
         raise InputError(f"--reference: must be one of the models run (got '{reference}')")
@@ -98,15 +148,15 @@ def run_table(
 
     def write() -> list[Path]:
         return write_table(
-            plan, store, protocol=protocol, reference=reference, command=command_line()
+            plan, store, protocol=protocol, reference=reference, command=_command_line()
         )
 
-    return run_cells(plan.specs, plan.facts, store, options, write)
+    return _run_cells(plan.specs, plan.facts, store, options, write)
 
 
 def run_effects(
-    models: tuple[str, ...],
-    splits: tuple[int, ...] | None,
+    models: str,
+    splits: str,
     epochs: int | None,
     preset: str,
     seed: int,
@@ -116,16 +166,23 @@ def run_effects(
     """Run the study of protocol effects and return what `--json` prints."""
     from djgnn.bench.effects import plan_effects, write_effects
 
-    plan = plan_effects(models, splits, epochs=epochs, preset=preset, seed=seed, data=options.data)
+    plan = plan_effects(
+        parse_models(models),
+        wanted_splits(splits),
+        epochs=epochs,
+        preset=preset,
+        seed=seed,
+        data=options.data,
+    )
     store = Store(options.out, options.any_code)
 
     def write() -> list[Path]:
-        return write_effects(plan, store, command=command_line(), page=page)
+        return write_effects(plan, store, command=_command_line(), page=page)
 
-    return run_cells(plan.specs, plan.facts, store, options, write)
+    return _run_cells(plan.specs, plan.facts, store, options, write)
 
 
-def run_cells(
+def _run_cells(
     specs: Sequence[CellSpec],
     facts: Mapping[str, DataFacts],
     store: Store,
@@ -133,11 +190,13 @@ def run_cells(
     write: Callable[[], list[Path]],
 ) -> dict[str, Any]:
     """Take in, then export or run what is missing; the page is written in any case."""
-    console = Console(stderr=True, highlight=False, quiet=options.quiet, soft_wrap=True)
-    if options.imports:
-        console.print(f"{store.take_in(options.imports)} splits taken in")
+    console = take_in(store, options)
     if options.export is not None:
-        return _export(specs, facts, store, options, console)
+        splits: dict[int, list[int]] = {}
+        for spec, split in missing_units(specs, facts, store, options.retry_failed):
+            splits.setdefault(specs.index(spec), []).append(split)
+        lines = [{**specs[place].to_dict(), "splits": left} for place, left in splits.items()]
+        return export_cells(lines, options.export, console)
     begun = time.perf_counter()
 
     def follow(number: int, total: int, record: SplitRecord) -> None:
@@ -148,11 +207,11 @@ def run_cells(
         )
 
     try:
-        cells = run_plan(
+        finished = run_plan(
             specs,
             facts,
             store,
-            workers=options.processes(),
+            workers=processes(options),
             device=options.device,
             data=options.data,
             limits=Limits(split=options.split_limit),
@@ -161,8 +220,54 @@ def run_cells(
         )
     finally:
         files = write()
-    _print(cells, files, options.quiet)
-    return {"cells": [cell.to_dict() for cell in cells], "files": [str(file) for file in files]}
+    if not (options.quiet or options.as_json):
+        _print(finished, files)
+    return {"cells": [cell.to_dict() for cell in finished], "files": [str(f) for f in files]}
+
+
+def _print(finished: Sequence[FinishedCell], files: Sequence[Path]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    for cell in finished:
+        name = f"{cell.spec.label} on {escape(cell.spec.dataset)}"
+        if cell.complete:
+            result = cell.result()
+            console.print(f"{name}: test {result.mean('test'):.2f} ± {result.std('test'):.2f}")
+        for failure in cell.failures:
+            console.print(f"{name}, split {failure.split}: {escape(failure.outcome)}")
+    console.print("written: " + ", ".join(escape(str(file)) for file in files))
+
+
+def processes(options: WorkOptions) -> int:
+    """As many as there are cores, one on a GPU, unless told."""
+    if options.workers is not None:
+        if options.workers < 0:
+            raise InputError(f"--workers: must not be negative (got {options.workers})")
+        return options.workers
+    if choose_device(options.device).type == "cuda":
+        return 1
+    cores = getattr(os, "sched_getaffinity", None)
+    return len(cores(0)) if cores else os.cpu_count() or 1
+
+
+def take_in(store: Store, options: WorkOptions) -> Console:
+    """Import results that were computed elsewhere; gives where progress is printed."""
+    quiet = options.quiet or options.as_json
+    console = Console(stderr=True, highlight=False, quiet=quiet, soft_wrap=True)
+    if options.imports:
+        console.print(f"{store.take_in(options.imports)} splits taken in")
+    return console
+
+
+def export_cells(
+    lines: Iterable[Mapping[str, Any]], file: Path, console: Console
+) -> dict[str, Any]:
+    """Write cells to be run elsewhere, one line of JSON each."""
+    found = list(lines)
+    with atomic_write(file) as stream:
+        stream.write("".join(json.dumps(line) + "\n" for line in found).encode("utf-8"))
+    count = sum(len(line["splits"]) for line in found)
+    console.print(f"{len(found)} cells, {count} splits written to {escape(str(file))}")
+    return {"exported_cells": len(found), "exported_splits": count}
 
 
 def parse_models(text: str) -> tuple[str, ...]:
@@ -175,6 +280,11 @@ def parse_models(text: str) -> tuple[str, ...]:
     return MODELS if text.strip() == "all" else tuple(dict.fromkeys(parse_names(text)))
 
 
+def parse_names(text: str) -> list[str]:
+    """Names with commas between them."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def wanted_splits(text: str) -> tuple[int, ...] | None:
     """Numbers of splits, ``None`` for all.
 
@@ -185,45 +295,34 @@ def wanted_splits(text: str) -> tuple[int, ...] | None:
     return tuple(parse_splits(text, 10_000, "a data set")) if text else None
 
 
-def command_line() -> str:
-    """The command as it was typed, less the place of the program."""
+def parse_splits(text: str, count: int, name: str) -> list[int]:
+    """``0-9`` or ``0,2,5`` or both; everything there is for an empty text.
+
+    Raises:
+        InputError: If it is not such a list, or a split does not exist.
+
+    Example:
+        >>> parse_splits("0-2,7", 10, "cora")
+        [0, 1, 2, 7]
+    """
+    if not text:
+        return list(range(count))
+    chosen: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise InputError(f"--splits: must be like 0-9 or 0,2,5 (got '{text}')")
+        chosen += range(int(first), int(last if dash else first) + 1)
+    if not chosen or max(chosen) >= count:
+        raise InputError(f"--splits: {name} has splits 0 to {count - 1} (got '{text}')")
+    return list(dict.fromkeys(chosen))
+
+
+def _check_protocol(protocol: str) -> None:
+    if protocol not in PROTOCOLS:
+        raise InputError(f"--protocol: must be one of {', '.join(PROTOCOLS)} (got '{protocol}')")
+
+
+def _command_line() -> str:
+    """The command as it was typed, without the path of the program."""
     return shlex.join(["djgnn", *sys.argv[1:]])
-
-
-def parse_names(text: str) -> list[str]:
-    """Names with commas between them."""
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _export(
-    specs: Sequence[CellSpec],
-    facts: Mapping[str, DataFacts],
-    store: Store,
-    options: RunOptions,
-    console: Console,
-) -> dict[str, Any]:
-    """Write the cells that are missing, with the splits that are."""
-    splits: dict[int, list[int]] = {}
-    for spec, split in missing_units(specs, facts, store, options.retry_failed):
-        splits.setdefault(specs.index(spec), []).append(split)
-    lines = [{**specs[place].to_dict(), "splits": left} for place, left in splits.items()]
-    assert options.export is not None
-    with atomic_write(options.export) as file:
-        file.write("".join(json.dumps(line) + "\n" for line in lines).encode("utf-8"))
-    count = sum(len(left) for left in splits.values())
-    console.print(f"{len(lines)} cells, {count} splits written to {escape(str(options.export))}")
-    return {"exported_cells": len(lines), "exported_splits": count}
-
-
-def _print(cells: Sequence[FinishedCell], files: Sequence[Path], quiet: bool) -> None:
-    if quiet:
-        return
-    console = Console(highlight=False, soft_wrap=True)
-    for cell in cells:
-        name = f"{cell.spec.label} on {escape(cell.spec.dataset)}"
-        if cell.complete:
-            result = cell.result()
-            console.print(f"{name}: test {result.mean('test'):.2f} ± {result.std('test'):.2f}")
-        for failure in cell.failures:
-            console.print(f"{name}, split {failure.split}: {escape(failure.outcome)}")
-    console.print("written: " + ", ".join(escape(str(file)) for file in files))

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -15,36 +11,19 @@ from djgnn.bench.search import Search, make_search, need_optuna
 from djgnn.bench.store import Store
 from djgnn.bench.tables import chosen_splits, search_folder
 from djgnn.bench.tune import export_specs, run_workers, work, write_search
-from djgnn.cli.tables import RunOptions, parse_models, parse_names, wanted_splits
-from djgnn.cli.text import escape
+from djgnn.cli.bench import TuneOptions
+from djgnn.cli.tables import (
+    export_cells,
+    parse_models,
+    parse_names,
+    processes,
+    take_in,
+    wanted_splits,
+)
+from djgnn.cli.terminal import escape
 from djgnn.errors import InputError
-from djgnn.graph.files import atomic_write
 
 DATABASE = "studies.db"
-
-
-@dataclass(frozen=True)
-class TuneOptions:
-    """What the command line asks for."""
-
-    model: str
-    dataset: str
-    trials: int
-    out: Path
-    storage: str = ""
-    sampler: str = "tpe"
-    pruner: str = "median"
-    splits: str = ""
-    epochs: int | None = None
-    preset: str = "default"
-    seed: int = 0
-    device: str = "auto"
-    workers: int | None = None
-    data: Path | None = None
-    imports: Sequence[Path] | None = None
-    export: Path | None = None
-    any_code: bool = False
-    quiet: bool = False
 
 
 def run_tune(options: TuneOptions) -> dict[str, Any]:
@@ -56,30 +35,10 @@ def run_tune(options: TuneOptions) -> dict[str, Any]:
     if options.trials < 1:
         raise InputError(f"--trials: must be at least 1 (got {options.trials})")
     need_optuna()
-    searches = _searches(options)
-    store = Store(options.out, options.any_code)
-    console = Console(stderr=True, highlight=False, quiet=options.quiet, soft_wrap=True)
-    if options.imports:
-        console.print(f"{store.take_in(options.imports)} splits taken in")
-    if options.export is not None:
-        return _export(searches, options, store, console)
-    cards = [_run(search, options, console) for search in searches]
-    if not options.quiet:
-        out = Console(highlight=False, soft_wrap=True)
-        for card in cards:
-            out.print(
-                f"{card['model']} on {escape(card['dataset'])}: validation "
-                f"{card['validation_mean']:.2f}, trial {card['best_trial']} of {card['trials']} "
-                f"({card['pruned']} pruned, {card['fail']} failed); {escape(card['folder'])}"
-            )
-    return {"searches": cards}
-
-
-def _searches(options: TuneOptions) -> list[Search]:
     facts, refused = gather_facts(parse_names(options.dataset), options.data)
     if refused:
         raise InputError(next(iter(refused.values())))
-    return [
+    searches = [
         make_search(
             label,
             dataset,
@@ -95,11 +54,31 @@ def _searches(options: TuneOptions) -> list[Search]:
         for dataset, fact in facts.items()
         for label in parse_models(options.model)
     ]
+    store = Store(options.out, options.any_code)
+    console = take_in(store, options)
+    if options.export is not None:
+        if options.sampler != "random":
+            raise InputError(
+                "--export: only a random search can be run elsewhere, for its trials do not "
+                f"depend on each other; add --sampler random (got '{options.sampler}')"
+            )
+        specs = [s for search in searches for s in export_specs(search, options.trials, store)]
+        return export_cells([spec.to_dict() for spec in specs], options.export, console)
+    cards = [_run(search, options, console) for search in searches]
+    if not (options.quiet or options.as_json):
+        out = Console(highlight=False, soft_wrap=True)
+        for card in cards:
+            out.print(
+                f"{card['model']} on {escape(card['dataset'])}: validation "
+                f"{card['validation_mean']:.2f}, trial {card['best_trial']} of {card['trials']} "
+                f"({card['pruned']} pruned, {card['fail']} failed); {escape(card['folder'])}"
+            )
+    return {"searches": cards}
 
 
 def _run(search: Search, options: TuneOptions, console: Console) -> dict[str, Any]:
     url = options.storage or f"sqlite:///{(options.out / DATABASE).expanduser().absolute()}"
-    workers = RunOptions(options.out, device=options.device, workers=options.workers).processes()
+    workers = processes(options)
     shared = (search, url, options.trials, options.out)
     console.print(f"{search.label} on {search.dataset}: {options.trials} trials, {search.sampler}")
 
@@ -113,20 +92,3 @@ def _run(search: Search, options: TuneOptions, console: Console) -> dict[str, An
         run_workers(*shared, workers, options.device, options.data, options.any_code)
     folder = search_folder(options.out, search.label, search.dataset)
     return {**write_search(search, url, options.trials, folder), "folder": str(folder)}
-
-
-def _export(
-    searches: Sequence[Search], options: TuneOptions, store: Store, console: Console
-) -> dict[str, Any]:
-    if options.sampler != "random":
-        raise InputError(
-            "--export: only a random search can be run elsewhere, for its trials do not depend on "
-            f"each other; add --sampler random (got '{options.sampler}')"
-        )
-    specs = [s for search in searches for s in export_specs(search, options.trials, store)]
-    assert options.export is not None
-    with atomic_write(options.export) as file:
-        file.write("".join(json.dumps(s.to_dict()) + "\n" for s in specs).encode("utf-8"))
-    splits = sum(len(spec.splits) for spec in specs)
-    console.print(f"{len(specs)} cells, {splits} splits written to {escape(str(options.export))}")
-    return {"exported_cells": len(specs), "exported_splits": splits}

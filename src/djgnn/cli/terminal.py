@@ -1,0 +1,165 @@
+"""The terminal: names from outside without control characters, progress bars, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TextIO
+
+from rich import markup
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from djgnn.errors import DJGNNWarning
+
+if TYPE_CHECKING:
+    from djgnn.training.loop import Follow
+    from djgnn.training.progress import EpochRecord
+
+# A control character is shown by its picture (U+2400 and on), those from U+0080 by a diamond.
+_PICTURES = {
+    **{code: 0x2400 + code for code in range(0x20)},
+    0x7F: 0x2421,
+    **dict.fromkeys(range(0x80, 0xA0), 0xFFFD),
+    **dict.fromkeys(range(0xD800, 0xE000), 0xFFFD),
+}
+UNLIMITED = 1_000_000
+STOPPED = 130
+
+
+def printable(text: str) -> str:
+    """Text without control characters, which could move the cursor, colour or rename a window.
+
+    Example:
+        >>> printable("a\\x1b[31mb")
+        'a␛[31mb'
+    """
+    return text.translate(_PICTURES)
+
+
+def escape(text: str) -> str:
+    """Text for `rich`: without control characters, square brackets are not read as markup.
+
+    Example:
+        >>> escape("[red]\\x07")
+        '\\\\[red]␇'
+    """
+    return markup.escape(printable(text))
+
+
+def print_json(values: Any, wanted: bool) -> None:
+    """Print one JSON object if it is `wanted`."""
+    if wanted:
+        print(json.dumps(values, ensure_ascii=False))
+
+
+def warn(text: str) -> None:
+    """Print a warning on standard error."""
+    print("warning:", printable(text), file=sys.stderr)
+
+
+@contextmanager
+def warnings_once() -> Iterator[None]:
+    """Print each warning of this package in one line, and only once."""
+    said: set[str] = set()
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            text = " ".join(str(message).splitlines())
+            if not issubclass(category, DJGNNWarning):
+                usual(message, category, filename, lineno, file, line)
+            elif text not in said:
+                said.add(text)
+                warn(text)
+
+        warnings.simplefilter("always", DJGNNWarning)
+        warnings.showwarning = show
+        yield
+
+
+def wide_console() -> Console:
+    """Standard output as wide as its terminal; without a limit in a file or a pipe."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
+
+
+class Epochs:
+    """Makes a callback for each training run; it prints nothing without a bar."""
+
+    def __init__(self, bar: Progress | None) -> None:
+        self._bar = bar
+
+    def follow(self, title: str, after: Callable[[int], None] | None = None) -> Follow:
+        """A callback for one run, called after every epoch; `after` gets the epoch's number."""
+        bar = self._bar
+        task = None if bar is None else bar.add_task(title, total=None, score="")
+
+        def report(total: int, record: EpochRecord) -> None:
+            if bar is not None and task is not None:
+                score = f"validation {record.validation:.1f}"
+                bar.update(task, total=total, completed=record.epoch + 1, score=score)
+            if after is not None:
+                after(record.epoch)
+
+        return report
+
+
+@contextmanager
+def epochs(quiet: bool = False) -> Iterator[Epochs]:
+    """A progress display on standard error, off if `quiet` or if that is not a terminal."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield Epochs(None)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TextColumn("{task.fields[score]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        yield Epochs(bar)
+
+
+@contextmanager
+def stoppable(silent: bool = False) -> Iterator[Callable[[], bool]]:
+    """Give a function that says whether the user wants to stop, by Ctrl-C or SIGTERM.
+
+    The first signal asks to stop after the epoch; the second raises `KeyboardInterrupt` at once.
+
+    Args:
+        silent: Print nothing; another process does.
+    """
+    asked = False
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        if not silent:
+            print("stopping after this epoch; once more stops at once", file=sys.stderr)
+
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, ask)
+    try:
+        yield lambda: asked
+    finally:
+        for held, handler in before.items():
+            signal.signal(held, handler)
