@@ -10,8 +10,8 @@ import scipy.sparse as sp
 import torch
 from tests.baselines.conftest import dense
 
-from djgnn.baselines.base import operator, without_loops
 from djgnn.baselines.geom_gcn import Embedding, embed, isomap, latent_neighbours, relations
+from djgnn.baselines.matrices import operator, without_loops
 from djgnn.graph import Graph
 
 

@@ -1,7 +1,5 @@
 """The other systems, one interface: `build_baseline(config, graph) -> (module, inputs)`."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,18 +1,15 @@
 """ACMII-GCN++ (Luan et al., 2022): adaptive channel mixing."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import scipy.sparse as sp
 import torch
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Options, operator, row_scale
-from djgnn.baselines.layers import Linear, Matrix, drop, uniform
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options, drop, uniform
+from djgnn.baselines.matrices import operator, row_scale
 from djgnn.checking import Count, Rate
-from djgnn.graph.operator import SparseOperator
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,8 @@ class ACMIILayer(nn.Module):
     published.
 
     Shapes:
-        h ``[n, in_channels]``, low and adjacency ``[n, n]``, result ``[n, out_channels]``.
+        hw ``[n, 3 * out_channels]``, low_pass and adjacency ``[n, n]``, result
+        ``[n, out_channels]``.
     """
 
     def __init__(
@@ -63,16 +61,9 @@ class ACMIILayer(nn.Module):
         uniform(self.vectors, 1, generator)
         uniform(self.mixing, len(self.mixing), generator)
 
-    def forward(
-        self,
-        h: Matrix,
-        low_pass: SparseOperator,
-        adjacency: SparseOperator,
-        dropout: float = 0.0,
-        generator: Generator | None = None,
-    ) -> Tensor:
-        """Filter and mix."""
-        low, high, own = self.linear(h, dropout, generator).relu().chunk(3, dim=1)
+    def forward(self, hw: Tensor, low_pass: Matrix, adjacency: Matrix) -> Tensor:
+        """Filter and mix the channels of `hw`, the result of `linear`."""
+        low, high, own = hw.relu().chunk(3, dim=1)
         low, smooth = (low_pass @ torch.cat([low, high], dim=1)).chunk(2, dim=1)
         parts = [low, high - smooth, own]
         if self.rows is not None:
@@ -103,7 +94,7 @@ class ACMIIGCN(Baseline):
         self.second = ACMIILayer(n, wide, out_channels, o)
         self.residual = Linear(in_channels, wide, init="fan_in") if o.residual else None
 
-    def prepare(self, adjacency: sp.csr_array, like: Matrix) -> tuple[SparseOperator, ...]:
+    def prepare(self, adjacency: sp.csr_array, like: Matrix) -> tuple[Matrix, ...]:
         """The low pass filter D^-1 (A + I), and A."""
         looped = adjacency + sp.eye_array(adjacency.shape[0])
         return operator(row_scale(looped), like), operator(adjacency, like)
@@ -111,10 +102,10 @@ class ACMIIGCN(Baseline):
     def forward(self, x: Matrix, edge_index: Tensor, generator: Generator | None = None) -> Tensor:
         """Logits."""
         p, filters = self.options.dropout, self.constants(x, edge_index)
-        h: Any = self.first(x, *filters, p, generator).relu()
+        h = self.first(self.first.linear(x, p, generator), *filters).relu()
         h = drop(h, p, self.training, generator)
         if self.residual is not None:
             own = self.residual(x, p, generator).relu()
             h = h + drop(own, p, self.training, generator)
-        logits: Tensor = self.second(h, *filters)
+        logits: Tensor = self.second(self.second.linear(h), *filters)
         return logits

@@ -1,7 +1,5 @@
 """ASGC (Chanpuriya and Musco, 2022): adaptive simple graph convolution."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +9,11 @@ import scipy.sparse as sp
 import torch
 from torch import Generator, Tensor
 
-from djgnn.baselines.base import Baseline, Options, symmetric_scale
-from djgnn.baselines.layers import Linear, Matrix
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options
+from djgnn.baselines.matrices import symmetric_scale
 from djgnn.checking import Count, NonNegative
 
 COLUMNS = 64
-"""Features that are filtered at once."""
 
 
 @dataclass(frozen=True)
@@ -46,42 +43,26 @@ class ASGC(Baseline):
         self.classifier = Linear(in_channels, out_channels)
 
     def prepare(self, adjacency: sp.csr_array, like: Matrix) -> Tensor:
-        """The filtered features, which do not depend on any weight."""
+        """The filtered features, which do not depend on any weight, `COLUMNS` of them at a time."""
         alone = adjacency.sum(axis=1) == 0
         s = symmetric_scale(adjacency + sp.diags_array(alone.astype(float)))
         whole: Any = like.cpu().numpy() if isinstance(like, Tensor) else like.to_scipy()
-        o, parts = self.options, []
+        parts = []
         for begin in range(0, like.shape[1], COLUMNS):
             columns = whole[:, begin : begin + COLUMNS]
             dense = columns.toarray() if sp.issparse(columns) else columns
-            parts.append(adaptive_filter(dense, s, o.num_hops, o.ridge))
+            powers = [np.asarray(dense, dtype=np.float64)]
+            for _ in range(self.options.num_hops):
+                powers.append(s @ powers[-1])
+            z = torch.from_numpy(np.stack(powers, axis=2)).transpose(0, 1)  # [F, n, K + 1]
+            penalty = z.new_zeros(z.shape[0], 1, z.shape[2])
+            penalty[:, 0, 0] = math.sqrt(len(dense) * self.options.ridge)
+            left = torch.cat([z, penalty], dim=1)
+            right = torch.cat([z[:, :, :1], z.new_zeros(z.shape[0], 1, 1)], dim=1)
+            beta = torch.linalg.lstsq(left, right, driver="gelsd").solution
+            parts.append((z @ beta).squeeze(2).t())
         return torch.cat(parts, dim=1).to(like.device, like.dtype)
 
     def forward(self, x: Matrix, edge_index: Tensor, generator: Generator | None = None) -> Tensor:
         """Logits."""
         return self.classifier(self.constants(x, edge_index))
-
-
-def adaptive_filter(x: Any, s: sp.csr_array, num_hops: int, ridge: float) -> Tensor:
-    """Filter each column of x by its own polynomial in s, see :class:`ASGC`.
-
-    Shapes:
-        x ``[n, F]``, s ``[n, n]``, result ``[n, F]`` in double precision.
-
-    Example:
-        >>> import numpy as np
-        >>> swap = sp.csr_array([[0.0, 1.0], [1.0, 0.0]])
-        >>> adaptive_filter(np.array([[1.0], [1.0]]), swap, 1, 1e6).round(decimals=3).tolist()
-        [[1.0], [1.0]]
-    """
-    powers = [np.asarray(x, dtype=np.float64)]
-    for _ in range(num_hops):
-        powers.append(s @ powers[-1])
-    z = torch.from_numpy(np.stack(powers, axis=2)).transpose(0, 1)  # [F, n, K + 1]
-    penalty = z.new_zeros(z.shape[0], 1, z.shape[2])
-    penalty[:, 0, 0] = math.sqrt(len(x) * ridge)
-    left = torch.cat([z, penalty], dim=1)
-    right = torch.cat([z[:, :, :1], z.new_zeros(z.shape[0], 1, 1)], dim=1)
-    beta = torch.linalg.lstsq(left, right, driver="gelsd").solution
-    filtered: Tensor = (z @ beta).squeeze(2).t().contiguous()
-    return filtered

@@ -1,18 +1,33 @@
-"""What the baselines have in common: options, a base class, and matrices made from the edges."""
+"""What the baselines have in common: options, linear maps, dropout, initial weights, a base class.
 
-from __future__ import annotations
+Every random number comes from an explicit generator.
+"""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
+import torch
+import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.layers import Matrix, init_layers
+from djgnn.baselines.matrices import (
+    operator,
+    row_scale,
+    symmetric_scale,
+    with_loops,
+    without_loops,
+)
 from djgnn.checking import check_fields
 from djgnn.graph.operator import SparseOperator
+from djgnn.model.branches import glorot
+from djgnn.model.dropout import keep_mask, keep_share
 
+Matrix = Tensor | SparseOperator
 Adjacency = Literal["symmetric", "given", "transposed"]
 
 
@@ -101,63 +116,172 @@ class Baseline(nn.Module):
 
     def constants(self, x: Matrix, edge_index: Tensor) -> Any:
         """The result of :meth:`prepare` for these edges, cached."""
-        held = self._prepared
-        if (
-            held is None
-            or not (held[0] is x and held[1] is edge_index)
-            or held[2] != edge_index._version
-        ):
-            made = self.prepare(message_matrix(edge_index, x.shape[0]), x)
-            self._prepared = held = (x, edge_index, edge_index._version, made)
+        held, version = self._prepared, edge_index._version
+        if held is None or held[0] is not x or held[1] is not edge_index or held[2] != version:
+            source, target = edge_index.cpu().numpy()
+            entries = (np.ones(source.size), (target, source))
+            matrix = sp.csr_array(sp.coo_array(entries, shape=(x.shape[0], x.shape[0])))
+            matrix.sum_duplicates()
+            matrix.data[:] = 1
+            made = self.prepare(matrix, x)
+            self._prepared = held = (x, edge_index, version, made)
         return held[3]
 
 
-def message_matrix(edge_index: Tensor, num_nodes: int) -> sp.csr_array:
-    """The 0/1 matrix S with S[i, j] = 1 where messages flow from j to i.
+def layer_sizes(first: int, hidden: int, last: int, num_layers: int) -> list[tuple[int, int]]:
+    """Width of the input and of the output of each layer.
 
     Example:
-        >>> import torch
-        >>> message_matrix(torch.tensor([[0], [1]]), 2).toarray().tolist()
-        [[0.0, 0.0], [1.0, 0.0]]
+        >>> layer_sizes(9, 4, 2, 3)
+        [(9, 4), (4, 4), (4, 2)]
     """
-    source, target = edge_index.cpu().numpy()
-    ones = np.ones(source.size, dtype=np.float64)
-    matrix = sp.csr_array(sp.coo_array((ones, (target, source)), shape=(num_nodes, num_nodes)))
-    matrix.sum_duplicates()
-    matrix.data[:] = 1
-    return matrix
+    return list(pairwise([first, *[hidden] * (num_layers - 1), last]))
 
 
-def operator(matrix: sp.sparray, like: Matrix) -> SparseOperator:
-    """A constant matrix in the precision and on the device of `like`."""
-    return SparseOperator.from_scipy(matrix, like.dtype, like.device)
+def drop(x: Tensor, p: float, training: bool = True, generator: Generator | None = None) -> Tensor:
+    """Dropout: zero entries with probability p and divide the others by the share kept.
+
+    Raises:
+        ValueError: If p is not at least 0 and below 1.
+
+    Example:
+        >>> drop(torch.tensor([-1.0, 2.0]), 0.5, training=False)
+        tensor([-1.,  2.])
+    """
+    share = keep_share(p)
+    if not training or share == 1:
+        return x
+    return x * keep_mask(x, share, generator).mul_(1 / share)
 
 
-def with_loops(matrix: sp.sparray) -> sp.csr_array:
-    """The matrix with its diagonal set to 1."""
-    bare = sp.csr_array(matrix)
-    return sp.csr_array(bare - sp.diags_array(bare.diagonal()) + sp.eye_array(bare.shape[0]))
+class Linear(nn.Module):
+    r"""A linear map, :math:`X W + b`, of dense or sparse features, with dropout on them.
+
+    Args:
+        in_channels: Columns of X.
+        out_channels: Columns of the result.
+        bias: Whether there is a b.
+        init: ``"glorot"`` (bias zero), or uniform with bound one over the root of the inputs
+            (``"fan_in"``, torch's own) or of the outputs (``"fan_out"``), bias alike.
+        blocks: Number of maps side by side in W; each is initialised as if alone.
+
+    Shapes:
+        x ``[n, in_channels]``, result ``[n, out_channels]``.
+
+    Example:
+        >>> layer = Linear(3, 2)
+        >>> layer.init_weights(Generator().manual_seed(0))
+        >>> layer(torch.rand(5, 3)).shape
+        torch.Size([5, 2])
+    """
+
+    __call__: Callable[..., Tensor]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        bias: bool = True,
+        init: Literal["glorot", "fan_in", "fan_out"] = "glorot",
+        blocks: int = 1,
+    ) -> None:
+        super().__init__()
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.init, self.blocks = init, blocks
+        self.weight = nn.Parameter(torch.zeros(in_channels, out_channels))
+        self.bias: Any = nn.Parameter(torch.zeros(out_channels)) if bias else None
+
+    @torch.no_grad()
+    def init_weights(self, generator: Generator | None = None) -> None:
+        """Draw the weights from the generator."""
+        fan_out = self.out_channels // self.blocks
+        if self.init == "glorot":
+            glorot(self.weight, self.in_channels, fan_out, generator)
+            if self.bias is not None:
+                nn.init.zeros_(self.bias)
+            return
+        fan = self.in_channels if self.init == "fan_in" else fan_out
+        uniform(self.weight, fan, generator)
+        if self.bias is not None:
+            uniform(self.bias, fan, generator)
+
+    def forward(
+        self, x: Matrix, dropout: float = 0.0, generator: Generator | None = None
+    ) -> Tensor:
+        """The map; in training, with dropout on x. The zeros of sparse features stay zero."""
+        if not isinstance(x, SparseOperator):
+            product = drop(x, dropout, self.training, generator) @ self.weight
+        elif not self.training or keep_share(dropout) == 1:
+            product = x @ self.weight
+        else:
+            values, columns = x.matrix.values(), x.matrix.col_indices()
+            starts = x.matrix.crow_indices()[:-1].to(columns.dtype)
+            kept = drop(values, dropout, True, generator)
+            product = F.embedding_bag(
+                columns, self.weight, starts, mode="sum", per_sample_weights=kept
+            )
+        return product if self.bias is None else product + self.bias
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.in_channels}, {self.out_channels})"
 
 
-def without_loops(matrix: sp.sparray) -> sp.csr_array:
-    """The matrix with an empty diagonal."""
-    bare = sp.csr_array(matrix)
-    bare = sp.csr_array(bare - sp.diags_array(bare.diagonal()))
-    bare.eliminate_zeros()
-    return bare
+def uniform(weight: Tensor, fan: int, generator: Generator | None = None) -> None:
+    """Uniform in +-1/sqrt(fan), in place."""
+    bound = 1 / math.sqrt(max(fan, 1))
+    nn.init.uniform_(weight, -bound, bound, generator=generator)
 
 
-def symmetric_scale(matrix: sp.sparray) -> sp.csr_array:
-    r""":math:`D^{-1/2} S D^{-1/2}` with the row sums D; empty rows stay empty."""
-    root = sp.diags_array(np.sqrt(_inverse_degree(matrix)))
-    return sp.csr_array(root @ sp.csr_array(matrix) @ root)
+def uninitialized(kind: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Make a layer of torch or PyG without drawing weights from the global random state.
+
+    :func:`init_layers` fills them.
+    """
+    with torch.device("meta"):
+        layer: nn.Module = kind(*arguments, **options)
+    return layer.to_empty(device="cpu")
 
 
-def row_scale(matrix: sp.sparray) -> sp.csr_array:
-    r""":math:`D^{-1} S` with the row sums D: the mean over neighbours; empty rows stay empty."""
-    return sp.csr_array(sp.diags_array(_inverse_degree(matrix)) @ sp.csr_array(matrix))
+def without_linear(kind: Callable[..., Any], *sizes: int, **options: Any) -> Any:
+    """A PyG convolution without its linear map, which only passes messages.
+
+    A :class:`Linear` before it takes sparse features, which PyG's own map cannot.
+    """
+    layer = uninitialized(kind, *sizes, **options)
+    layer.lin = nn.Identity()
+    return layer
 
 
-def _inverse_degree(matrix: sp.sparray) -> np.ndarray[Any, np.dtype[np.float64]]:
-    degree = np.asarray(matrix.sum(axis=1), dtype=np.float64).reshape(-1)
-    return np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
+def gcn_layers(sizes: list[tuple[int, int]]) -> tuple[nn.ModuleList, nn.ModuleList]:
+    """The linear maps and the message passing of GCN layers."""
+    from torch_geometric.nn import GCNConv
+
+    maps = nn.ModuleList(Linear(a, b, bias=False) for a, b in sizes)
+    return maps, nn.ModuleList(without_linear(GCNConv, a, b, cached=True) for a, b in sizes)
+
+
+@torch.no_grad()
+def init_layers(model: nn.Module, generator: Generator) -> None:
+    """Draw the weights of all layers of a model, each as its own `reset_parameters` would.
+
+    Our layers have a method ``init_weights``. Weights of PyG's convolutions and of their linear
+    maps are Glorot over the last two axes, their biases zero; normalisations start at one and zero.
+    """
+    from torch_geometric.nn import MessagePassing
+    from torch_geometric.nn.dense.linear import Linear as PygLinear
+
+    part: Any
+    for part in list(model.modules())[1:]:
+        if hasattr(part, "init_weights"):
+            part.init_weights(generator)
+        elif isinstance(part, MessagePassing | PygLinear):
+            for name in ("_cached_edge_index", "_cached_adj_t"):
+                if hasattr(part, name):
+                    setattr(part, name, None)
+            for weight in part.parameters(recurse=False):
+                if weight.dim() > 1:
+                    glorot(weight, weight.shape[-2], weight.shape[-1], generator)
+                else:
+                    nn.init.zeros_(weight)
+        elif not list(part.children()) and hasattr(part, "reset_parameters"):
+            part.reset_parameters()  # normalisations: ones and zeros

@@ -1,7 +1,5 @@
 """CGNN (Xhonneux, Qu and Tang, 2020): a continuous graph neural network."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated
@@ -11,10 +9,9 @@ import torch
 from msgspec import Meta
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Options, operator, symmetric_scale, without_loops
-from djgnn.baselines.layers import Linear, Matrix
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options
+from djgnn.baselines.matrices import operator, symmetric_scale, without_loops
 from djgnn.checking import Count, NonNegative, Number, Rate
-from djgnn.graph.operator import SparseOperator
 
 
 @dataclass(frozen=True)
@@ -57,13 +54,13 @@ class CGNN(Baseline):
         """Every rate starts alike."""
         nn.init.constant_(self.alpha, self.options.alpha)
 
-    def prepare(self, adjacency: sp.csr_array, like: Matrix) -> SparseOperator:
+    def prepare(self, adjacency: sp.csr_array, like: Matrix) -> Matrix:
         """The normalised adjacency with weighted loops."""
         n = adjacency.shape[0]
         looped = without_loops(adjacency) + self.options.self_weight * sp.eye_array(n)
         return operator(symmetric_scale(looped), like)
 
-    def flow(self, start: Tensor, p: SparseOperator) -> Tensor:
+    def flow(self, start: Tensor, p: Matrix) -> Tensor:
         """H(T) from H(0)."""
         rate, source = 0.5 * self.alpha.sigmoid()[:, None], start.detach()
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module, resources
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 import yaml
 
@@ -57,8 +57,7 @@ def model_class(model: str) -> type[Baseline]:
     if model not in _CLASSES:
         raise ValueError(f"model must be one of djgnn, {', '.join(BASELINES)} (got '{model}')")
     file, _, name = _CLASSES[model].partition(".")
-    kind: type[Baseline] = getattr(import_module(f"djgnn.baselines.{file}"), name)
-    return kind
+    return cast(type[Baseline], getattr(import_module(f"djgnn.baselines.{file}"), name))
 
 
 @cache
@@ -68,17 +67,7 @@ def options_of(model: str) -> type[Options]:
     Raises:
         ValueError: If there is no such baseline.
     """
-    kind: type[Options] = get_type_hints(model_class(model))["options"]
-    return kind
-
-
-def default_training(model: str) -> TrainConfig:
-    """The training of a baseline without published settings.
-
-    Raises:
-        ValueError: If there is no such baseline.
-    """
-    return dataclasses.replace(_COMMON_TRAINING, **model_class(model).training_defaults)
+    return cast(type[Options], get_type_hints(model_class(model))["options"])
 
 
 @dataclass(frozen=True)
@@ -148,19 +137,19 @@ class BaselineConfig:
             ValueError: For an unknown section or field, or a value that is not allowed.
         """
         check_names(cls, values)
-        model, training = str(values.get("model", "")), values.get("training") or {}
-        check_names(TrainConfig, training)
+        model, given = str(values.get("model", "")), values.get("training") or {}
+        check_names(TrainConfig, given)
+        training = {**model_class(model).training_defaults, **given}
         return cls(
             model,
             values.get("options") or {},
-            dataclasses.replace(default_training(model), **training),
+            dataclasses.replace(_COMMON_TRAINING, **training),
             str(values.get("source", cls.source)),
         )
 
     def to_yaml(self) -> str:
         """The configuration as text."""
-        text: str = yaml.safe_dump(self.to_dict(), sort_keys=False)
-        return text
+        return str(yaml.safe_dump(self.to_dict(), sort_keys=False))
 
     @classmethod
     def read_yaml(cls, path: str | Path) -> BaselineConfig:
@@ -215,8 +204,7 @@ def search_space(model: str) -> dict[str, Any]:
     """
     if model != "djgnn":
         model_class(model)
-    space: dict[str, Any] = copy.deepcopy(_file(model)["space"])
-    return space
+    return dict(copy.deepcopy(_file(model)["space"]))
 
 
 @cache

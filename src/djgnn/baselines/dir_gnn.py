@@ -1,7 +1,5 @@
 """Dir-GNN (Rossi et al., 2023): both directions of every edge, with weights of their own."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,10 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Adjacency, Baseline, Options, operator
-from djgnn.baselines.layers import Linear, Matrix, drop
+from djgnn.baselines.base import Adjacency, Baseline, Linear, Matrix, Options, drop
+from djgnn.baselines.matrices import operator
 from djgnn.checking import Count, Rate, Share
-from djgnn.graph.operator import SparseOperator
 
 
 @dataclass(frozen=True)
@@ -25,7 +22,7 @@ class DirGNNOptions(Options):
     hidden_channels: Count = 64  #: Width of every layer.
     num_layers: Count = 3  #: Number of layers.
     alpha: Share = 0.5  #: Weight of messages along `adjacency`; those against it have the rest.
-    jumping: Literal["max", "cat"] = "max"  #: How the layers are joined, ``"max"`` or ``"cat"``.
+    jumping: Literal["max", "cat"] = "max"  #: How the layers are joined.
     row_norm: bool = True  #: Give every row of every layer the norm 1.
     dropout: Rate = 0.0  #: After every layer.
 
@@ -54,7 +51,7 @@ class DirGNN(Baseline):
         joined = wide * o.num_layers if o.jumping == "cat" else wide
         self.decoder = Linear(joined, out_channels, init="fan_in")
 
-    def prepare(self, adjacency: sp.csr_array, like: Matrix) -> tuple[SparseOperator, ...]:
+    def prepare(self, adjacency: sp.csr_array, like: Matrix) -> tuple[Matrix, ...]:
         """The normalised adjacency and its transpose."""
         both = []
         for axis in (1, 0):

@@ -1,7 +1,5 @@
 """FSGNN (Maurya, Liu and Murata, 2021)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Options, operator, symmetric_scale
-from djgnn.baselines.layers import Linear, Matrix, uniform
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options, uniform
+from djgnn.baselines.matrices import operator, symmetric_scale
 from djgnn.checking import Count, Natural, NonNegative, Rate
-from djgnn.graph.operator import SparseOperator
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ class FSGNN(Baseline):
         uniform(self.bias, self.weight.shape[0], generator)
         nn.init.ones_(self.attention)
 
-    def prepare(self, adjacency: sp.csr_array, like: Matrix) -> tuple[SparseOperator, ...]:
+    def prepare(self, adjacency: sp.csr_array, like: Matrix) -> tuple[Matrix, ...]:
         """The normalised adjacency without and with an added loop at every node."""
         looped = adjacency + sp.eye_array(adjacency.shape[0])
         return operator(symmetric_scale(adjacency), like), operator(symmetric_scale(looped), like)

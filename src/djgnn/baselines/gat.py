@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 from torch_geometric.nn import GATConv
 
-from djgnn.baselines.base import Baseline, Options
-from djgnn.baselines.layers import Linear, Matrix, drop, without_linear
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options, drop, without_linear
 from djgnn.checking import Count, Rate
 
 
@@ -77,12 +76,10 @@ class GAT(Baseline):
 
     def forward(self, x: Matrix, edge_index: Tensor, generator: Generator | None = None) -> Tensor:
         """Logits."""
-        layer: Any
         h: Any = x
         for number, (linear, layer) in enumerate(zip(self.maps, self.layers, strict=True)):
-            layer.generator = generator
             h = linear(F.elu(h) if number else h, self.options.dropout, generator)
+            layer.generator = generator  # type: ignore[assignment]
             h = layer(h, edge_index)
-            layer.generator = None
-        logits: Tensor = h
-        return logits
+            layer.generator = None  # type: ignore[assignment]
+        return cast(Tensor, h)

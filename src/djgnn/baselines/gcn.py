@@ -1,13 +1,10 @@
 """GCN (Kipf and Welling, 2017), on PyG's layer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Generator, Tensor
 
-from djgnn.baselines.base import Baseline, Options
-from djgnn.baselines.layers import Matrix, gcn_layers, layer_sizes
+from djgnn.baselines.base import Baseline, Matrix, Options, gcn_layers, layer_sizes
 from djgnn.checking import Count, Rate
 from djgnn.model.dropout import relu_dropout
 

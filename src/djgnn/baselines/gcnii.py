@@ -1,15 +1,12 @@
 """GCNII (Chen et al., 2020)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Options
-from djgnn.baselines.layers import Linear, Matrix, drop
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options, drop
 from djgnn.checking import Count, NonNegative, Rate, Share
 
 

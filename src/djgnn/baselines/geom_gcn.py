@@ -1,7 +1,5 @@
 """Geom-GCN (Pei et al., 2020), with latent spaces computed here: Isomap, spectral, Poincare."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,10 +9,9 @@ import scipy.sparse as sp
 import torch
 from torch import Generator, Tensor
 
-from djgnn.baselines.base import Baseline, Options, operator, symmetric_scale, without_loops
-from djgnn.baselines.layers import Linear, Matrix
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options
+from djgnn.baselines.matrices import operator, symmetric_scale, without_loops
 from djgnn.checking import Count, Rate
-from djgnn.graph.operator import SparseOperator
 
 RELATIONS = 9
 LANDMARKS = 1000
@@ -28,8 +25,7 @@ class GeomGCNOptions(Options):
     """Options of a Geom-GCN."""
 
     hidden_channels: Count = 32  #: Width of each relation in the hidden layer.
-    #: The latent space, ``"isomap"``, ``"spectral"`` or ``"poincare"``.
-    embedding: Embedding = "isomap"
+    embedding: Embedding = "isomap"  #: The latent space.
     dropout: Rate = 0.5  #: Before both layers.
 
 
@@ -54,7 +50,7 @@ class GeomGCN(Baseline):
         self.first = Linear(in_channels, wide, bias=False, blocks=RELATIONS)
         self.second = Linear(wide, RELATIONS * out_channels, bias=False, blocks=RELATIONS)
 
-    def prepare(self, adjacency: sp.csr_array, like: Matrix) -> tuple[SparseOperator, ...]:
+    def prepare(self, adjacency: sp.csr_array, like: Matrix) -> tuple[Matrix, ...]:
         """The nine normalised relations."""
         points = embed(adjacency, self.options.embedding)
         return tuple(operator(r, like) for r in relations(adjacency, points))
@@ -82,9 +78,9 @@ def relations(adjacency: sp.csr_array, points: Points) -> list[sp.csr_array]:
     made = []
     for near in (without_loops(adjacency), latent_neighbours(points, adjacency.nnz / max(n, 1))):
         row, column = sp.coo_array(near).coords
-        where = quadrant(points[row], points[column])
-        for q in range(4):
-            chosen = where == q
+        right, up = (points[column] > points[row]).T
+        for quadrant in range(4):
+            chosen = right + 2 * up == quadrant
             ends = (row[chosen], column[chosen])
             made.append(sp.csr_array((np.ones(ends[0].size), ends), shape=(n, n)))
     made.append(sp.csr_array(sp.eye_array(n)))
@@ -115,18 +111,6 @@ def latent_neighbours(points: Points, mean_degree: float) -> sp.csr_array:
     wanted = min(max(round(n * mean_degree), 1), far.size)
     kept = far <= np.partition(far, wanted - 1)[wanted - 1]
     return sp.csr_array((np.ones(kept.sum()), (row[kept], other[kept])), shape=(n, n))
-
-
-def quadrant(centre: Points, other: Points) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Where a point lies as seen from another: 0 to 3.
-
-    Example:
-        >>> quadrant(np.zeros((2, 2)), np.array([[1.0, -1.0], [1.0, 1.0]])).tolist()
-        [1, 3]
-    """
-    right, up = (other > centre).T
-    where: np.ndarray[Any, np.dtype[np.int64]] = right.astype(np.int64) + 2 * up.astype(np.int64)
-    return where
 
 
 def embed(adjacency: sp.csr_array, method: Embedding) -> Points:

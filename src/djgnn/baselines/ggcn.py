@@ -1,7 +1,5 @@
 """GGCN (Yan et al., 2022), on sparse edges."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,8 +10,8 @@ import torch.nn.functional as F
 from msgspec import Meta
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Options, symmetric_scale, with_loops
-from djgnn.baselines.layers import Linear, Matrix, drop
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options, drop
+from djgnn.baselines.matrices import symmetric_scale, with_loops
 from djgnn.checking import Count, NonNegative, Rate
 
 

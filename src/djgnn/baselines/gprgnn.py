@@ -1,15 +1,12 @@
 """GPR-GNN (Chien et al., 2021)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Options
-from djgnn.baselines.layers import Linear, Matrix, drop
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options, drop
 from djgnn.checking import Count, Rate, Share
 
 

@@ -1,7 +1,5 @@
 """GRAFF (Di Giovanni et al., 2022): a gradient flow of an energy."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
@@ -10,10 +8,8 @@ import torch
 from msgspec import Meta
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Options
-from djgnn.baselines.layers import Linear, Matrix, drop
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options, drop
 from djgnn.checking import Count, NonNegative, Rate
-from djgnn.graph.operator import SparseOperator
 
 
 @dataclass(frozen=True)
@@ -121,7 +117,7 @@ class GRAFF(Baseline):
             h = drop(h + layer(h.relu()), o.dropout, self.training, generator)
         return h
 
-    def slope(self, h: Tensor, start: Tensor, p: SparseOperator) -> Tensor:
+    def slope(self, h: Tensor, start: Tensor, p: Matrix) -> Tensor:
         """The direction of a step."""
         narrow = h * self.mixing.shift if self.options.weights == "diagonal" else h @ self.mixing()
         result: Tensor = p @ narrow

@@ -1,15 +1,11 @@
 """GraphSAGE (Hamilton, Ying and Leskovec, 2017) with mean aggregation, full batch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Options
-from djgnn.baselines.layers import Linear, Matrix, layer_sizes
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options, layer_sizes
 from djgnn.checking import Count, Rate
-from djgnn.graph.operator import SparseOperator
 from djgnn.model.dropout import relu_dropout
 
 
@@ -37,7 +33,7 @@ class SAGELayer(nn.Module):
         self.own = Linear(in_channels, out_channels, bias=False, init="fan_in")
         self.near = Linear(in_channels, out_channels, init="fan_in")
 
-    def forward(self, h: Matrix, mean: SparseOperator) -> Tensor:
+    def forward(self, h: Matrix, mean: Matrix) -> Tensor:
         """One layer; `mean` averages over the neighbours."""
         near = mean @ (h @ self.near.weight)
         result: Tensor = self.own(h) + near + self.near.bias

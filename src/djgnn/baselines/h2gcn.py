@@ -1,7 +1,5 @@
 """H2GCN (Zhu et al., 2020)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,10 +7,9 @@ import scipy.sparse as sp
 import torch
 from torch import Generator, Tensor
 
-from djgnn.baselines.base import Baseline, Options, operator, symmetric_scale, without_loops
-from djgnn.baselines.layers import Linear, Matrix
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options
+from djgnn.baselines.matrices import operator, symmetric_scale, without_loops
 from djgnn.checking import Count, Natural, Rate
-from djgnn.graph.operator import SparseOperator
 
 
 @dataclass(frozen=True)
@@ -46,10 +43,13 @@ class H2GCN(Baseline):
         self.encoder = Linear(in_channels, o.hidden_channels, bias=False)
         self.decoder = Linear(o.hidden_channels * (2 ** (o.num_rounds + 1) - 1), out_channels)
 
-    def prepare(self, adjacency: sp.csr_array, like: Matrix) -> tuple[SparseOperator, ...]:
+    def prepare(self, adjacency: sp.csr_array, like: Matrix) -> tuple[Matrix, ...]:
         """Normalised adjacencies of first and exact second neighbours."""
         near = without_loops(adjacency)
-        far = exactly_two_steps(near)
+        reached = sp.csr_array((near @ near) > 0).astype(np.float64)
+        closer = sp.csr_array((near + sp.eye_array(near.shape[0])) > 0).astype(np.float64)
+        far = sp.csr_array(reached - reached.multiply(closer))
+        far.eliminate_zeros()
         return operator(symmetric_scale(near), like), operator(symmetric_scale(far), like)
 
     def forward(self, x: Matrix, edge_index: Tensor, generator: Generator | None = None) -> Tensor:
@@ -60,18 +60,3 @@ class H2GCN(Baseline):
         for _ in range(o.num_rounds):
             rounds.append(torch.cat([near @ rounds[-1], far @ rounds[-1]], dim=1))
         return self.decoder(torch.cat(rounds, dim=1), o.dropout, generator)
-
-
-def exactly_two_steps(near: sp.csr_array) -> sp.csr_array:
-    """Pairs that are two steps apart and neither neighbours nor the same node.
-
-    Example:
-        >>> path = sp.csr_array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
-        >>> exactly_two_steps(path).toarray().tolist()
-        [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
-    """
-    reached = sp.csr_array((near @ near) > 0).astype(np.float64)
-    closer = sp.csr_array((near + sp.eye_array(near.shape[0])) > 0).astype(np.float64)
-    far = sp.csr_array(reached - reached.multiply(closer))
-    far.eliminate_zeros()
-    return far

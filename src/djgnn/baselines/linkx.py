@@ -1,16 +1,12 @@
 """LINKX (Lim et al., 2021)."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Options
-from djgnn.baselines.layers import Linear, Matrix, drop, layer_sizes
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options, drop, layer_sizes
 from djgnn.checking import Count, Rate
 
 
@@ -32,8 +28,6 @@ class Perceptron(nn.Module):
     Shapes:
         x ``[n, in_channels]``, result ``[n, out_channels]``.
     """
-
-    __call__: Callable[..., Tensor]
 
     def __init__(
         self, in_channels: int, hidden: int, out_channels: int, num_layers: int, dropout: float
@@ -88,8 +82,9 @@ class LINKX(Baseline):
 
     def forward(self, x: Matrix, edge_index: Tensor, generator: Generator | None = None) -> Tensor:
         """Logits."""
-        h = self.nodes(x)
+        h: Tensor = self.nodes(x)
         if self.options.structure:
             rows = self.edges(self.constants(x, edge_index))
             h = self.join(torch.cat([rows, h], dim=1)) + rows + h
-        return self.head(h.relu(), generator)
+        logits: Tensor = self.head(h.relu(), generator)
+        return logits

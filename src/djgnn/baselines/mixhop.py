@@ -1,17 +1,13 @@
 """MixHop (Abu-El-Haija et al., 2019)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Options
-from djgnn.baselines.layers import Linear, Matrix, drop
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options, drop
 from djgnn.checking import Count, Natural, Rate
-from djgnn.graph.operator import SparseOperator
 
 
 @dataclass(frozen=True)
@@ -47,7 +43,7 @@ class MixHop(Baseline):
         self.norms = nn.ModuleList(nn.BatchNorm1d(wide) for _ in sizes if o.batch_norm)
         self.decoder = Linear(wide, out_channels, init="fan_in")
 
-    def mix(self, layer: int, h: Matrix, p: SparseOperator) -> Tensor:
+    def mix(self, layer: int, h: Matrix, p: Matrix) -> Tensor:
         """One layer: the blocks of columns, each under its own power."""
         part: Any = self.layers[layer]
         width = self.options.hidden_channels

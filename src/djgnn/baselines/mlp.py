@@ -1,15 +1,12 @@
 """MLP: features alone, no graph."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Options
-from djgnn.baselines.layers import Linear, Matrix, drop, layer_sizes
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options, drop, layer_sizes
 from djgnn.checking import Count, Rate
 from djgnn.model.dropout import relu_dropout
 
@@ -22,7 +19,7 @@ class MLPOptions(Options):
     num_layers: Count = 2  #: Number of layers.
     dropout: Rate = 0.5  #: Before every layer but the first.
     input_dropout: Rate = 0.0  #: On the features.
-    activation: Literal["relu", "elu"] = "relu"  #: ``"relu"`` or ``"elu"``.
+    activation: Literal["relu", "elu"] = "relu"  #: Between the layers.
 
 
 class MLP(Baseline):

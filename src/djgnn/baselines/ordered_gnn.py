@@ -1,17 +1,13 @@
 """Ordered GNN (Song et al., 2023)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Options
-from djgnn.baselines.layers import Linear, Matrix, drop
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options, drop
 from djgnn.checking import Count, Number, Rate
-from djgnn.graph.operator import SparseOperator
 
 
 @dataclass(frozen=True)
@@ -80,11 +76,10 @@ class OrderedGNN(Baseline):
         h: Any = x
         for layer, norm in zip(self.encoder, self.encoder_norms, strict=True):
             h = norm(layer(h, self.options.dropout, generator).relu())
-        result: Tensor = h
-        return result
+        return cast(Tensor, h)
 
     def rounds(
-        self, h: Tensor, mean: SparseOperator, generator: Generator | None = None
+        self, h: Tensor, mean: Matrix, generator: Generator | None = None
     ) -> tuple[Tensor, list[Tensor]]:
         """The last representation, and the gates of every round, ``[n, chunks]``."""
         o = self.options

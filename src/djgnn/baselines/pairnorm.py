@@ -1,13 +1,10 @@
 """PairNorm (Zhao and Akoglu, 2020): a deep GCN that cannot collapse, on PyG's layers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Generator, Tensor
 
-from djgnn.baselines.base import Baseline, Options
-from djgnn.baselines.layers import Matrix, gcn_layers, layer_sizes
+from djgnn.baselines.base import Baseline, Matrix, Options, gcn_layers, layer_sizes
 from djgnn.checking import Count, NonNegative, Rate
 
 

@@ -1,18 +1,14 @@
 """GCN, GAT and GraphSAGE with residuals, normalisation and dropout, which make them strong."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Options
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options, drop, uninitialized
 from djgnn.baselines.graphsage import SAGELayer
-from djgnn.baselines.layers import Linear, Matrix, drop, uninitialized
 from djgnn.checking import Count, Rate
-from djgnn.graph.operator import SparseOperator
 
 
 @dataclass(frozen=True)
@@ -22,8 +18,7 @@ class TunedOptions(Options):
     hidden_channels: Count = 128  #: Width of every layer.
     num_layers: Count = 3  #: Number of convolutions.
     dropout: Rate = 0.5  #: After the encoder and after every layer.
-    #: Normalisation after every convolution: ``"none"``, ``"layer"`` or ``"batch"``.
-    norm: Literal["none", "layer", "batch"] = "layer"
+    norm: Literal["none", "layer", "batch"] = "layer"  #: Normalisation after every convolution.
     residual: bool = True  #: A linear map beside every convolution.
     jumping: bool = False  #: The classifier sees the sum of all layers instead of the last.
 
@@ -126,5 +121,5 @@ class TunedSAGE(Tuned):
 
     def convolution_edges(self, x: Matrix, edge_index: Tensor) -> Matrix:
         """The mean over the neighbours."""
-        mean: SparseOperator = self.constants(x, edge_index)
+        mean: Matrix = self.constants(x, edge_index)
         return mean

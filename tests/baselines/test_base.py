@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from djgnn.baselines.layers import Linear, drop, uninitialized
+from djgnn.baselines.base import Linear, drop, uninitialized
 from djgnn.graph.operator import SparseOperator
 from djgnn.model.dropout import keep_mask
 
