@@ -174,22 +174,23 @@ def forget(run: Path, out: Path, *keys: str) -> Path:
     return out
 
 
-def test_runs_that_remember_nothing_still_work(
+def test_graphs_that_do_not_come_from_tables_take_the_options_again(
     predict: Callable[..., Any], runs: Path, tmp_path: Path
 ) -> None:
-    old = forget(runs / "weighted", tmp_path / "weighted", "tables")
+    nodes = write(runs / "text.csv", HEAD, ["Z1", 4, ZIPS[0], ""], ["Z2", 2, ZIPS[1], ""])
     named = (*NAMES, "--exclude", "note")
-    done = predict(old, *named)
+    old = forget(runs / "weighted", tmp_path / "weighted", "tables")
+    done = predict(old, *named, nodes=nodes)
     assert "new edges have no weights and count as 1" in done.stderr
-    told = predict(old, *named, "--weight-column", "amount")
+    told = predict(old, *named, "--weight-column", "amount", nodes=nodes)
     assert told.stderr == ""
-    assert told.stdout == predict("weighted").stdout
+    assert told.stdout == predict("weighted", nodes=nodes).stdout
     both = forget(runs / "both", tmp_path / "both", "tables")
-    done = predict(both, *named)
+    done = predict(both, *named, nodes=nodes)
     assert done.returncode == 0
     assert "the new edges go one way" in done.stderr
-    told = predict(both, *named, "--symmetric")
-    assert (told.stdout, told.stderr) == (predict("both").stdout, "")
+    told = predict(both, *named, "--symmetric", nodes=nodes)
+    assert (told.stdout, told.stderr) == (predict("both", nodes=nodes).stdout, "")
 
 
 def test_a_field_that_is_too_long_is_no_traceback(
@@ -211,4 +212,4 @@ def test_a_damaged_memory_is_an_error(
         card = {**graph.card, "tables": tables}
         write_npz(dataclasses.replace(graph, card=card), run / "graph.npz")
         done = predict(run)
-        assert (done.returncode, "card['tables'] is damaged" in done.stderr) == (2, True)
+        assert (done.returncode, "card['tables']: damaged" in done.stderr) == (2, True)

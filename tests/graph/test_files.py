@@ -11,9 +11,9 @@ from djgnn.graph.files import atomic_write, read_limited, readable_file
 from djgnn.graph.graphml import read_graphml
 from djgnn.graph.npz import read_npz
 from djgnn.graph.plain_yaml import read_mapping
-from djgnn.graph.table_files import header, read_table
+from djgnn.graph.table_files import read_table
 
-READERS = [readable_file, read_mapping, read_npz, read_graphml, header, read_table]
+READERS = [readable_file, read_mapping, read_npz, read_graphml, read_table]
 
 
 def finishes(call) -> BaseException | None:

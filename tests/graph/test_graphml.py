@@ -158,36 +158,14 @@ def test_a_long_default_of_many_nodes_is_refused(read) -> None:
 @pytest.mark.parametrize("inside", ['<!ATTLIST node id CDATA "x">', "<!ELEMENT node EMPTY>", " "])
 def test_declarations_inside_the_file_are_refused(read, inside: str) -> None:
     text = f"<!DOCTYPE graphml [{inside}]>{HEAD}<graph><node/></graph></graphml>"
-    with pytest.raises(InputError, match=r"line 1: declares an entity or element types.*delete"):
+    with pytest.raises(InputError, match=r"declares an XML entity or element types.*delete"):
         read(text)
 
 
 LONG = "x" * (2**20 + 1)
-TOO_LONG = {
-    "node": (f'<graph><node id="{LONG}"/></graph>', "'id' of <node> has more than 1048576"),
-    "source": (f'<graph><edge source="{LONG}" target="a"/></graph>', "'source' of <edge>"),
-    "default": (
-        f'<key id="k" for="node" attr.name="color"><default>{LONG}</default></key>',
-        "text of 'color' has more than 1048576 characters; shorten",
-    ),
-    "data": (
-        f'<key id="k" for="node"/><graph><node id="a"><data key="k">{LONG}</data></node></graph>',
-        "text of 'k' has more than",
-    ),
-    "tag": (f'<graph><node id="{LONG * 6}"/></graph>', "tag or comment of more than 4194304"),
-    "comment": (f"<!--{LONG * 6}-->", "tag or comment of more than 4194304 bytes; shorten"),
-    "namespace": (f'<n xmlns="{LONG}"/>', "namespace of more than 1000 characters; shorten"),
-}
 
 
-@pytest.mark.parametrize("case", TOO_LONG)
-def test_long_names_texts_and_tags_are_refused(read, case: str) -> None:
-    text, message = TOO_LONG[case]
-    with pytest.raises(InputError, match=message):
-        read(f"{HEAD}{text}</graphml>")
-
-
-def test_long_drawings_and_long_texts_within_the_limit_are_taken(read) -> None:
+def test_long_drawings_and_long_texts_are_read(read) -> None:
     text = (
         '<key id="d" for="node" yfiles.type="nodegraphics"/><key id="k" for="node"/>'
         f'<data key="pictures"><r>{LONG * 3}</r></data><graph edgedefault="directed">'

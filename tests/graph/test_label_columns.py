@@ -25,7 +25,7 @@ def test_classes_that_look_alike_are_pointed_at(values: list[str | None]) -> Non
 
 @pytest.mark.parametrize("word", ["NA", "nan", "NULL", "None", "?", "n/a"])
 def test_a_class_that_looks_like_a_missing_label_is_pointed_at(word: str) -> None:
-    with pytest.warns(DoubtfulLabelWarning, match=r"looks like a missing label.*--unknown"):
+    with pytest.warns(DoubtfulLabelWarning, match=r"looks like a missing label.*`unknown=`"):
         graph = labelled(["a", "b", word, "a"])
     assert word in graph.classes()
     assert labelled(["a", "b", word, "a"], unknown=("", word)).y.tolist() == [0, 1, -1, 0]

@@ -77,9 +77,12 @@ def test_graphml_and_tables_follow_each_other(tmp_path: Any) -> None:
     assert back.x.tolist() == known.x.tolist()
 
 
-def test_kinds_follow_from_the_features_of_graphs_that_remember_nothing() -> None:
+def test_a_graph_that_does_not_come_from_tables_has_no_options() -> None:
+    assert reading_of(dataclasses.replace(graph(), card={})) == {}
+
+
+def test_a_damaged_card_is_an_error() -> None:
     known = graph()
-    bare = dataclasses.replace(known, card={"features": known.card["features"]})
-    assert reading_of(bare)["known"].features == reading_of(known)["known"].features
-    assert later(bare, NEW, **OPTIONS).x[0].tolist() == [1, 0, 4, 0, 1]
-    assert reading_of(dataclasses.replace(known, card={})) == {}
+    for wrong in ({"roles": {}}, 7, {**known.card["tables"], "features": [["zip"]]}):
+        with pytest.raises(InputError, match=r"card\['tables'\]: damaged, .*; fit again"):
+            reading_of(dataclasses.replace(known, card={"tables": wrong}))

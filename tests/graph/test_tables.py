@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gzip
+import zlib
 from pathlib import Path
 
 import pytest
@@ -272,25 +274,24 @@ def test_parquet_that_would_fill_the_memory_is_refused_by_its_footer(
         table_files.read_table(file)
 
 
-def test_a_parquet_file_that_kills_its_reader_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import sys
+TABLE = b"id,size\na,1\nb,2\n"
+ZSTD = b"\x28\xb5\x2f\xfd\x04\x00" + TABLE
+PACKED = [gzip.compress(TABLE), ZSTD, *(zlib.compress(TABLE, level) for level in (0, 4, 6, 9))]
 
-    import polars as pl
 
-    from djgnn.graph import parquet_trial, table_files
+@pytest.mark.parametrize("content", PACKED, ids=lambda content: content[:2].hex())
+def test_compressed_text_is_not_unpacked(read, content: bytes) -> None:
+    with pytest.raises(InputError, match=r"n\.csv: .*(is compressed; unpack it|is not UTF-8 text)"):
+        read(nodes=content)
 
-    file = tmp_path / "n.parquet"
-    pl.DataFrame({"id": ["a"]}).write_parquet(file)
-    trial = parquet_trial.Trial()
-    monkeypatch.setattr(table_files, "TRIAL", trial)
-    assert table_files.read_table(file)["id"].to_list() == ["a"]
-    trial.close()
-    dying = [sys.executable, "-c", "import os; input(); os.abort()"]
-    with monkeypatch.context() as patch:
-        patch.setattr(parquet_trial, "COMMAND", dying)
-        with pytest.raises(InputError, match=r"n\.parquet.*write it again.*ended its process"):
-            table_files.read_table(file)
-    assert table_files.read_table(file).height == 1  # a new reader takes its place
-    trial.close()
+
+@pytest.mark.parametrize("first", ["x^2", "xک", "xڀ", "x"])
+def test_text_that_begins_like_a_compressed_file_is_read(read, first: str) -> None:
+    g = read("source,target\n", f"{first},id\n1,a\n2,ü\n")
+    assert (g.card["features"], g.x.tolist(), g.node_names) == ([first], [[1], [2]], ("a", "ü"))
+    assert read("source,target\n", f"{first}{'ک' * 5000},id\n1,a\n").num_features == 1
+
+
+def test_an_unknown_option_is_refused_with_those_that_there_are(read) -> None:
+    with pytest.raises(InputError, match=r"lable: no such option.*label"):
+        read(lable="kind")

@@ -70,7 +70,7 @@ def _trainable(graph: Graph, source: Source, seed: int) -> Graph:
         return graph
     if np.bincount(known).max() < 2:
         tables = reading_of(graph).get("known")
-        label = "" if tables is None else tables.roles.get("label", "")
+        label = "" if tables is None else tables["roles"].get("label", "")
         column = f"the labels, column {label!r}," if label else "the labels"
         raise InputError(
             f"{where}: {column} are all different, so no class has two nodes; name the column of "

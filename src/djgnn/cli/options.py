@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -40,6 +41,8 @@ READING = {
     "duplicates": "duplicates",
     "unknown": "unknown",
 }
+FLAGS = {name: f"--{field.replace('_', '-')}" for field, name in READING.items()}
+FLAGS["features"] = "--feature"
 
 
 @dataclass(frozen=True)
@@ -254,8 +257,11 @@ def load(
 
     if source.metric not in (None, *METRICS):
         raise InputError(f"--metric: must be one of {', '.join(METRICS)} (got {source.metric!r})")
-    with warnings_once():
-        graph = _load(source, {**(reading or {}), **source.columns(), "others": others})
+    with warnings_once(with_flags):
+        try:
+            graph = _load(source, {**(reading or {}), **source.columns(), "others": others})
+        except InputError as error:
+            raise type(error)(with_flags(str(error))) from error
     if source.metric is None:
         return graph
     if source.metric == "roc_auc" and graph.num_classes != 2:
@@ -265,9 +271,19 @@ def load(
     return replace(graph, card={**graph.card, "metric": source.metric})
 
 
+def with_flags(text: str) -> str:
+    """A message of `read_tables` with its arguments named as options of the command line.
+
+    Example:
+        >>> with_flags("name it with `node=`")
+        'name it with --id-column'
+    """
+    return re.sub(r"`(\w+)=`", lambda found: FLAGS.get(found[1], found[0]), text)
+
+
 def warn_of_scales(graph: Graph) -> None:
     """Warn on standard error of features whose scales differ too much to learn from."""
-    from djgnn.graph.features import scale_remark
+    from djgnn.graph.table_columns import scale_remark
 
     remark = scale_remark(graph)
     if remark is not None:
@@ -319,10 +335,8 @@ def _load(source: Source, columns: Mapping[str, Any]) -> Graph:
 def _refuse_columns(source: Source, what: str) -> None:
     """A stored graph has no columns to choose from and is taken as it is."""
     said = source.columns()
-    flags = {field: f"--{field.replace('_', '-')}" for field in READING}
-    flags["features"] = "--feature"
-    flags["symmetric"] = "--symmetric" if source.symmetric else "--directed"
-    given = [flags[field] for field, name in READING.items() if name in said]
+    flags = FLAGS | {"symmetric": "--symmetric" if source.symmetric else "--directed"}
+    given = [flags[name] for name in said]
     if given:
         raise InputError(
             f"{given[0]}: is for tables and GraphML, {what} is taken as it is; leave the option "

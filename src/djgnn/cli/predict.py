@@ -111,7 +111,7 @@ def remarks(source: Source, reading: Mapping[str, Any], later: Graph, known: Gra
     said = source.columns()
     found = []
     if "symmetric" in reading:
-        weight = reading["known"].roles["weight"]
+        weight = reading["known"]["roles"].get("weight")
         if bool(said.get("weight", weight)) != bool(weight):
             found.append(
                 f"--weight-column {said['weight']!r}: the model was trained with "

@@ -65,8 +65,12 @@ def warn(text: str) -> None:
 
 
 @contextmanager
-def warnings_once() -> Iterator[None]:
-    """Print each warning of this package in one line, and only once."""
+def warnings_once(reword: Callable[[str], str] = str) -> Iterator[None]:
+    """Print each warning of this package in one line, and only once.
+
+    Args:
+        reword: Makes the text to print from that of the warning.
+    """
     said: set[str] = set()
     with warnings.catch_warnings():
         usual = warnings.showwarning
@@ -84,7 +88,7 @@ def warnings_once() -> Iterator[None]:
                 usual(message, category, filename, lineno, file, line)
             elif text not in said:
                 said.add(text)
-                warn(text)
+                warn(reword(text))
 
         warnings.simplefilter("always", DJGNNWarning)
         warnings.showwarning = show

@@ -13,8 +13,9 @@ from djgnn.graph.registry import available, find, load
 from djgnn.graph.sbm import heterophilic_sbm, stochastic_block_model
 from djgnn.graph.sbm_levels import SbmLevel, sbm_at_level, sbm_level
 from djgnn.graph.splits import random_splits
-from djgnn.graph.table_memory import reading_of
-from djgnn.graph.tables import from_frames, read_tables, write_tables
+from djgnn.graph.table_files import write_tables
+from djgnn.graph.table_rules import reading_of
+from djgnn.graph.tables import from_frames, read_tables
 
 __all__ = [
     "Arrivals",

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from xml.etree.ElementTree import Element, ParseError
 from xml.sax.saxutils import escape, quoteattr
 
-import numpy as np
-import scipy.sparse as sp
+from defusedxml import DefusedXmlException
+from defusedxml.ElementTree import DefusedXMLParser, iterparse
 
 from djgnn.errors import InputError
-from djgnn.graph.files import atomic_write, readable_file
+from djgnn.graph.files import atomic_write, open_ordinary, readable_file
 from djgnn.graph.graph import Graph
-from djgnn.graph.graphml_parser import Key, Parsed, Parser
-from djgnn.graph.table_graph import assemble
-from djgnn.graph.table_rules import Rules, TableOptions, node_columns, repeated, shorten
+from djgnn.graph.table_files import check_distinct, node_tables
+from djgnn.graph.table_rules import TableOptions
+from djgnn.graph.tables import assemble
 
 if TYPE_CHECKING:
     import polars as pl
 
 ID, SOURCE, TARGET = "<node id>", "<edge source>", "<edge target>"
-NUMBERS = ("int", "long", "float", "double")
+TRUTH = {"true": True, "1": True, "false": False, "0": False}
+DEEPEST = 64
 MOST_CELLS = 2**26
 MOST_TEXT = 2**28
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -31,6 +33,26 @@ START = (
     '<?xml version="1.0" encoding="utf-8"?>\n'
     '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
 )
+
+
+class Key(NamedTuple):
+    """One declared attribute of nodes or edges."""
+
+    name: str
+    kind: str
+    default: str | None
+    drawing: bool
+
+
+@dataclass
+class Table:
+    """The nodes or the edges of a file: the keys of their attributes by id, and one dict each."""
+
+    where: str
+    tag: str
+    ids: dict[str, str]
+    keys: dict[str, Key] = field(default_factory=dict)
+    rows: list[dict[str, str]] = field(default_factory=list)
 
 
 def read_graphml(path: str | Path, **options: Unpack[TableOptions]) -> Graph:
@@ -43,111 +65,177 @@ def read_graphml(path: str | Path, **options: Unpack[TableOptions]) -> Graph:
 
     Args:
         path: The file.
-        options: Columns and rules, see :class:`djgnn.graph.table_rules.Rules`; ``node``, ``source``
-            and ``target`` are given by the format and cannot be named.
+        options: Columns and rules, see :class:`djgnn.graph.table_rules.TableOptions`; ``node``,
+            ``source`` and ``target`` are given by the format and cannot be named.
 
     Raises:
-        InputError: With file, line or row, and remedy.
+        InputError: With file, place and remedy.
 
     Example:
         >>> import tempfile
+        >>> import numpy as np
         >>> file = Path(tempfile.mkdtemp(), "pair.graphml")
         >>> g = Graph(np.array([[0], [1]]), 2, y=np.array([0, -1]), node_names=("a b", "007"))
         >>> write_graphml(g, file)
         >>> read_graphml(file).node_names, read_graphml(file).y.tolist()
         (('a b', '007'), [0, -1])
     """
-    rules = Rules(**options)
+    import polars as pl
+
     file = readable_file(path)
+    named = {key: value for key, value in options.items() if value is not None}
     for role in ("node", "source", "target"):
-        if getattr(rules, role) is not None:
+        if role in named:
             raise InputError(
                 f"{file}: GraphML itself says which are the ids; leave `{role}=` out "
-                f"(got {getattr(rules, role)!r})"
+                f"(got {named[role]!r})"
             )
-    rules = replace(rules, node=ID, source=SOURCE, target=TARGET, name=rules.name or file.stem)
-    found = Parser(file).parse()
-    if found.undirected and len(found.undirected) == len(found.sources):
-        rules = replace(rules, symmetric=True)
-    nodes, edges = _node_table(file, found, rules), _edge_table(file, found)
-    if not rules.symmetric:
-        edges = _both_ways(edges, found.undirected)
-    return assemble(f"{file} (edges)", edges, f"{file} (nodes)", nodes, rules)
+    nodes = Table(f"{file} (nodes)", "node", {ID: "id"})
+    edges = Table(f"{file} (edges)", "edge", {SOURCE: "source", TARGET: "target"})
+    undirected = _parse(file, (nodes, edges))
+    options = {"name": file.stem, **options, "node": ID, "source": SOURCE, "target": TARGET}
+    edge_table = _frame(edges)
+    if undirected and len(undirected) == len(edges.rows):
+        options["symmetric"] = True
+    elif not options.get("symmetric"):
+        back = edge_table[undirected].filter(pl.col(SOURCE) != pl.col(TARGET))
+        back = back.rename({SOURCE: TARGET, TARGET: SOURCE}).select(edge_table.columns)
+        edge_table = edge_table.vstack(back)
+    return assemble(edges.where, edge_table, nodes.where, _frame(nodes), options)
 
 
-def _node_table(file: Path, found: Parsed, rules: Rules) -> pl.DataFrame:
+class _Parser(DefusedXMLParser):
+    """Allows a document type to be named; declarations inside it could multiply the file."""
+
+    def defused_start_doctype_decl(self, name: str, system: Any, public: Any, inside: bool) -> None:
+        if inside:
+            super().defused_start_doctype_decl(name, system, public, inside)
+
+
+def _parse(file: Path, tables: tuple[Table, Table]) -> list[int]:
+    """Fill the tables of nodes and edges; the numbers of the edges without direction."""
+    undirected: list[int] = []
+    path: list[str] = []
+    graph: Element | None = None
+    for event, element in _events(file):
+        tag = element.tag.rpartition("}")[2]
+        if event == "start":
+            if not path and tag != "graphml":
+                raise _wrong(file, "is not GraphML; the outermost tag must be <graphml>", tag)
+            if len(path) >= DEEPEST:
+                raise _wrong(file, f"is nested more than {DEEPEST} tags deep", tag)
+            if tag == "graph" and "data" not in path:
+                if graph is not None:
+                    raise _wrong(file, "has several or nested graphs; write one per file", tag)
+                graph = element
+            path.append(tag)
+            continue
+        path.pop()
+        if "data" in path:  # drawings of an editor
+            continue
+        if tag == "key":
+            _declare(file, element, tables)
+        elif tag == "hyperedge":
+            raise _wrong(file, "has a hyperedge; replace it by edges between two nodes", tag)
+        elif tag in ("node", "edge"):
+            if graph is None or path[-1] != "graph":
+                raise _wrong(file, f"<{tag}> must stand directly in <graph>", "/".join(path))
+            _add_row(file, element, tables[tag == "edge"])
+            default = "false" if graph.get("edgedefault") == "undirected" else "true"
+            if tag == "edge" and element.get("directed", default) == "false":
+                undirected.append(len(tables[1].rows) - 1)
+            graph[:] = []  # what was read need not be kept
+    if graph is None:
+        raise _wrong(file, "has no <graph>; write it as GraphML", "an empty document")
+    return undirected
+
+
+def _events(file: Path) -> Iterator[tuple[str, Element]]:
+    """Every tag when it starts and when it is complete; errors of the parser as `InputError`."""
+    try:
+        with open_ordinary(file) as stream:
+            yield from iterparse(stream, ("start", "end"), parser=_Parser(forbid_dtd=True))
+    except DefusedXmlException as error:
+        what = "declares an XML entity or element types, which are never expanded; delete "
+        raise _wrong(file, f"{what}everything from '<!DOCTYPE' to ']>'", error) from error
+    except (ParseError, LookupError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise _wrong(file, "is not well-formed XML; write the file again", error) from error
+
+
+def _declare(file: Path, element: Element, tables: tuple[Table, Table]) -> None:
+    """A <key>: an attribute of nodes, edges or both."""
+    code = _need(file, element, "id", "<key>")
+    default = next((part.text or "" for part in element if part.tag.endswith("default")), None)
+    name, kind = element.get("attr.name", code), element.get("attr.type", "string")
+    for table in tables:
+        if element.get("for", "all") in (table.tag, "all"):
+            if code in table.keys:
+                raise _wrong(file, "declares a <key> twice; keep one", code)
+            table.keys[code] = Key(name, kind, default, "yfiles.type" in element.attrib)
+
+
+def _add_row(file: Path, element: Element, table: Table) -> None:
+    """A <node> or <edge> with its <data>."""
+    place = f"<{table.tag}> {len(table.rows) + 1}"
+    row = {column: _need(file, element, name, place) for column, name in table.ids.items()}
+    for part in element:
+        if part.tag.rpartition("}")[2] != "data":
+            continue
+        code = _need(file, part, "key", f"<data> of {place}")
+        if code not in table.keys:
+            what = f"<data> of {place} names no declared <key>; declare it with for='{table.tag}'"
+            raise _wrong(file, what, code)
+        key = table.keys[code]
+        if code in row:
+            raise _wrong(file, f"{place} gives {key.name[:80]!r} twice; keep one", part.text)
+        if not key.drawing:
+            row[code] = part.text or ""
+    table.rows.append(row)
+
+
+def _need(file: Path, element: Element, attribute: str, place: str) -> str:
+    value = element.get(attribute)
+    if value is None:
+        given = ", ".join(element.attrib) or "none"
+        raise _wrong(file, f"{place} has no {attribute!r}; add it", given)
+    return value
+
+
+def _wrong(file: Path, what: str, got: object) -> InputError:
+    return InputError(f"{file}: {what} (got {str(got)[:80]!r})")
+
+
+def _frame(table: Table) -> pl.DataFrame:
+    """The rows with the attributes that occur, as text; truth values as such."""
     import polars as pl
 
-    where = f"{file} (nodes)"
-    keys = _columns(where, found.node_keys, len(found.nodes))
-    roles = node_columns(where, [ID, *keys], rules)
-    ids = pl.Series(ID, found.nodes, dtype=pl.String)
-    return pl.DataFrame(
-        [ids, *(_series(key, len(ids), key.name in roles.features) for key in keys.values())]
-    )
-
-
-def _edge_table(file: Path, found: Parsed) -> pl.DataFrame:
-    import polars as pl
-
-    count = len(found.sources)
-    keys = _columns(f"{file} (edges)", found.edge_keys, count)
-    source = pl.Series(SOURCE, found.sources, dtype=pl.String)
-    target = pl.Series(TARGET, found.targets, dtype=pl.String)
-    return pl.DataFrame([source, target, *(_series(key, count) for key in keys.values())])
-
-
-def _both_ways(edges: pl.DataFrame, undirected: list[int]) -> pl.DataFrame:
-    """The table with the reverse of these edges at its end."""
-    import polars as pl
-
-    part = edges[undirected]
-    part = part.filter(part[SOURCE] != part[TARGET])
-    ends = [part[TARGET].alias(SOURCE), part[SOURCE].alias(TARGET)]
-    return edges.vstack(pl.DataFrame([*ends, *part.get_columns()[2:]]))
-
-
-def _columns(where: str, keys: Mapping[str, Key], count: int) -> dict[str, Key]:
-    """The attributes that occur, by name."""
-    used = [key for key in keys.values() if key.cells or (key.default and not key.ignored)]
-    names = [key.name for key in used]
-    twice = repeated(names)
-    if twice is not None:
+    count = len(table.rows)
+    given = set().union(*table.rows)
+    keys = {c: k for c, k in table.keys.items() if c in given or (k.default and not k.drawing)}
+    check_distinct(table.where, [key.name for key in keys.values()])
+    if len(keys) * count > MOST_CELLS:
         raise InputError(
-            f"{where}: attribute {twice!r} is declared by two keys; rename one "
-            f"(got {shorten(names)})"
+            f"{table.where}: {len(keys)} attributes of {count} elements are too many for this "
+            f"format; store the graph as tables or .npz (got {len(keys) * count} cells)"
         )
-    if len(used) * count > MOST_CELLS:
+    if sum(len(key.default or "") for key in keys.values()) * count > MOST_TEXT:
+        longest = max(keys.values(), key=lambda key: len(key.default or ""))
         raise InputError(
-            f"{where}: {len(used)} attributes of {count} elements are too many for this format; "
-            f"store the graph as tables or .npz (got {len(used) * count} cells)"
+            f"{table.where}: the default of attribute {longest.name[:80]!r} is too long to be "
+            f"repeated for {count} elements; shorten it (got {len(longest.default or '')} "
+            "characters)"
         )
-    longest = max(used, key=lambda key: len(key.default or ""), default=None)
-    if sum(len(key.default or "") for key in used) * count > MOST_TEXT and longest is not None:
-        raise InputError(
-            f"{where}: the default of attribute {longest.name[:80]!r} is too long to be repeated "
-            f"for {count} elements; shorten it (got {len(longest.default or '')} characters)"
-        )
-    return dict(zip(names, used, strict=True))
-
-
-def _series(key: Key, count: int, feature: bool = False) -> pl.Series:
-    import polars as pl
-
-    cells: list[str | None] = [key.default] * count
-    for row, text in key.cells.items():
-        cells[row] = text
-    column = pl.Series(key.name, cells, dtype=pl.String)
-    if not feature:
-        return column
-    if key.kind == "boolean":
-        words = {"true": 1.0, "1": 1.0, "false": 0.0, "0": 0.0}
-        numbers = column.replace_strict(words, default=None, return_dtype=pl.Float32)
-    elif key.kind in NUMBERS:
-        numbers = column.str.strip_chars().cast(pl.Float32, strict=False)
-    else:
-        return column
-    return numbers if numbers.null_count() == 0 else column
+    frame = pl.DataFrame(table.rows, schema=dict.fromkeys((*table.ids, *keys), pl.String))
+    columns = [frame[name] for name in table.ids]
+    for code, key in keys.items():
+        column = frame[code].alias(key.name)
+        column = column if key.default is None else column.fill_null(key.default)
+        if key.kind == "boolean" and column.is_in(list(TRUTH)).all():
+            column = column.replace_strict(TRUTH, return_dtype=pl.Boolean)
+        columns.append(column)
+    return pl.DataFrame(columns)
 
 
 def write_graphml(graph: Graph, path: str | Path, split: int | None = 0) -> None:
@@ -165,6 +253,8 @@ def write_graphml(graph: Graph, path: str | Path, split: int | None = 0) -> None
         InputError: If a name is empty or has characters that XML cannot hold, or the file cannot
             be written.
     """
+    import polars as pl
+
     for kind, names in (("node", graph.names()), ("class", graph.classes())):
         for place, name in enumerate(names):
             if not name or NOT_XML.search(name):
@@ -172,58 +262,26 @@ def write_graphml(graph: Graph, path: str | Path, split: int | None = 0) -> None
                     f"{kind} {place}: its name is empty or has characters that XML cannot hold; "
                     f"rename it, or write tables or .npz (got {name!r})"
                 )
+    key = '<key id="{0}" for="{1}" attr.name="{0}" attr.type="{2}">{3}</key>\n'
+    zero = "<default>0</default>"
+    keys = [key.format(name, "node", "string", "") for name in ("label", "split")]
+    keys += [key.format(f"f{f}", "node", "float", zero) for f in range(graph.num_features)]
+    keys += [key.format("weight", "edge", "float", "")] if graph.edge_weight is not None else []
     with atomic_write(path) as stream:
-        stream.write(START.encode())
-        _write_keys(graph, stream)
-        stream.write(b'<graph edgedefault="directed">\n')
-        for name, cells in zip(graph.names(), _cells(graph, split), strict=True):
-            text = "".join(f'<data key="{key}">{value}</data>' for key, value in cells)
-            stream.write(f"<node id={quoteattr(name)}>{text}</node>\n".encode())
+        stream.write(f'{START}{"".join(keys)}<graph edgedefault="directed">\n'.encode())
+        for table in node_tables(graph, split):
+            for name, *cells in table.select(pl.all().cast(pl.String)).iter_rows():
+                data = "".join(
+                    f'<data key="{column}">{escape(cell, {chr(13): "&#13;"})}</data>'
+                    for column, cell in zip(table.columns[1:], cells, strict=True)
+                    if cell is not None
+                    and (column in ("label", "split") or cell not in ("0", "0.0"))
+                )
+                stream.write(f"<node id={quoteattr(name)}>{data}</node>\n".encode())
         quoted = [quoteattr(name) for name in graph.names()]
+        weights = graph.edge_weight
         for place, (source, target) in enumerate(graph.edge_index.T.tolist()):
-            line = f"<edge source={quoted[source]} target={quoted[target]}"
-            if graph.edge_weight is None:
-                stream.write(f"{line}/>\n".encode())
-            else:
-                value = f'<data key="weight">{graph.edge_weight[place]!s}</data>'
-                stream.write(f"{line}>{value}</edge>\n".encode())
+            weight = "" if weights is None else f'<data key="weight">{weights[place]!s}</data>'
+            line = f"<edge source={quoted[source]} target={quoted[target]}>{weight}</edge>\n"
+            stream.write(line.encode())
         stream.write(b"</graph>\n</graphml>\n")
-
-
-def _write_keys(graph: Graph, stream: IO[bytes]) -> None:
-    line = '<key id="{0}" for="{1}" attr.name="{0}" attr.type="{2}">{3}</key>\n'
-    for name in ("label", "split"):
-        stream.write(line.format(name, "node", "string", "").encode())
-    for f in range(graph.num_features):
-        stream.write(line.format(f"f{f}", "node", "float", "<default>0</default>").encode())
-    if graph.edge_weight is not None:
-        stream.write(line.format("weight", "edge", "float", "").encode())
-
-
-def _cells(graph: Graph, split: int | None) -> Iterator[list[tuple[str, str]]]:
-    """What to write of each node: its label, its part, its features that are not zero."""
-    classes = [_text(name) for name in graph.classes()]
-    parts: list[tuple[str, Any]] = []
-    if split is not None and graph.num_splits:
-        masks = graph.split(split)
-        parts = [("train", masks.train), ("val", masks.val), ("test", masks.test)]
-    x: Any = graph.x
-    for node in range(graph.num_nodes):
-        cells: list[tuple[str, str]] = []
-        if graph.y is not None:
-            cells += [("label", classes[graph.y[node]] if graph.y[node] >= 0 else "")]
-        cells += [("split", name) for name, mask in parts if mask[node]]
-        if sp.issparse(x):
-            begin, end = x.indptr[node : node + 2]
-            places, values = x.indices[begin:end], x.data[begin:end]
-        elif x is not None:
-            places = np.flatnonzero((x[node] != 0) | np.signbit(x[node]))
-            values = x[node, places]
-        else:
-            places, values = (), ()
-        cells += [(f"f{f}", str(value)) for f, value in zip(places, values, strict=True)]
-        yield cells
-
-
-def _text(value: str) -> str:
-    return escape(value, {"\r": "&#13;"})

@@ -1,134 +1,37 @@
-"""Columns of a node table: what features, labels and splits they make."""
+"""Where a column of a node table becomes features: see :func:`encode_column`."""
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from djgnn.errors import DoubtfulLabelWarning, InputError, UnseenCategoryWarning
+from djgnn.errors import InputError, UnseenCategoryWarning
 from djgnn.graph.convert import compact
-from djgnn.graph.labels import class_order, plain_number
 from djgnn.graph.table_files import row_error
 
 if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-PARTS = {
-    **dict.fromkeys(("train", "training", "tr"), 0),
-    **dict.fromkeys(("val", "valid", "validation", "dev"), 1),
-    **dict.fromkeys(("test", "testing", "te"), 2),
-}
+    from djgnn.graph.graph import Graph
+    from djgnn.graph.table_rules import Features
+
 MOST_CATEGORIES = 64
 FEW_CATEGORIES = 8
-# Words for no label in other programs; here only said, as one could be a class.
-MISSING = frozenset(("na", "n/a", "nan", "null", "none", "nil", "?", "unknown", "missing"))
+LARGE = 1000.0
 TRUTH = {"true": "1", "false": "0"}
 COMMA = r"^-?\d+,\d+$"
 
 
-def read_labels(
-    where: str, column: pl.Series, unknown: Sequence[str]
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Classes from a column: the distinct values in order, by number if all are numbers.
-
-    Raises:
-        InputError: If treating ``-1`` as unknown leaves fewer than two classes.
-    """
-    import polars as pl
-
-    text = column.cast(pl.String)
-    words = text.unique().drop_nulls().to_list()
-    met = set(map(plain_number, words))
-    none = {plain_number(word) for word in unknown}
-    missing = text.is_null() | text.is_in([word for word in words if plain_number(word) in none])
-    if column.dtype.is_float():
-        missing |= column.is_nan().fill_null(True)
-    names = class_order(text.filter(~missing).unique().to_list())
-    if len(names) < 2 and "-1" in none and "-1" in map(plain_number, words):
-        raise InputError(
-            f"{where}: column {column.name!r}: -1 means unknown, and without it fewer than two "
-            f"classes are left; if -1 is a class, pass `unknown=('',)` (--unknown '') "
-            f"(got classes {names})"
-        )
-    unmet = [word for word in unknown if plain_number(word) not in met]
-    _doubt_labels(where, column.name, names, unmet)
-    known = text.set(missing, None).cast(pl.Enum(names))
-    return known.to_physical().cast(pl.Int64).fill_null(-1).to_numpy(), tuple(names)
-
-
-def _doubt_labels(where: str, name: str, classes: Sequence[str], unmet: Sequence[str]) -> None:
-    """Say which classes look like none or the same, and which words for unknown never occur."""
-    alike: dict[str, str] = {}
-    for word in classes:
-        other = alike.setdefault(plain_number(word.strip()), word)
-        if other != word:
-            warnings.warn(
-                f"{where}: column {name!r}: {other!r} and {word!r} are taken for two classes; "
-                "write them alike if they are one",
-                DoubtfulLabelWarning,
-                stacklevel=4,
-            )
-    for word in classes:
-        if word.casefold() in MISSING:
-            warnings.warn(
-                f"{where}: column {name!r}: {word!r} is taken for a class and looks like a missing "
-                f"label; pass `unknown=('', {word!r})` (--unknown {word}) if it is one",
-                DoubtfulLabelWarning,
-                stacklevel=4,
-            )
-    for word in unmet:
-        if plain_number(word) not in ("", "-1"):
-            warnings.warn(
-                f"{where}: column {name!r}: no cell is {word!r}, which was to mean unknown; check "
-                "`unknown=` (--unknown)",
-                DoubtfulLabelWarning,
-                stacklevel=4,
-            )
-
-
-def read_split(where: str, column: pl.Series, y: NDArray[np.int64] | None) -> dict[str, Any]:
-    """Masks of one split from a column of train / val / test; an empty cell is in no part.
-
-    A test node without a label is left out, as there is nothing to score.
-
-    Raises:
-        InputError: At an unknown word, or a training or validation node without a label.
-    """
-    import polars as pl
-
-    text = column.cast(pl.String).fill_null("").str.strip_chars().str.to_lowercase()
-    codes = text.replace_strict(PARTS | {"": -1}, default=-2, return_dtype=pl.Int64).to_numpy()
-    if (codes == -2).any():
-        row = int(np.argmax(codes == -2))
-        raise row_error(where, row, column.name, "must be train, val, test or empty", column[row])
-    if (codes == -1).all():
-        return {}
-    if y is None:
-        raise InputError(
-            f"{where}: column {column.name!r} gives a split but there are no labels; name the "
-            "label column with `label=` (--label) (got none)"
-        )
-    bare = (codes >= 0) & (codes < 2) & (y < 0)
-    if bare.any():
-        row = int(np.argmax(bare))
-        raise row_error(
-            where, row, column.name, "this node has no label; leave its split empty", column[row]
-        )
-    labelled = y >= 0
-    keys = ("train_mask", "val_mask", "test_mask")
-    return {key: (codes == part) & labelled for part, key in enumerate(keys)}
-
-
 def read_features(
-    where: str, frame: pl.DataFrame, known: Mapping[str, tuple[str, ...] | None] | None = None
-) -> tuple[Any, dict[str, tuple[str, ...] | None]]:
-    """A matrix from the feature columns: numbers as they are, categories as one-hot columns.
+    where: str, frame: pl.DataFrame, known: Features | None = None
+) -> tuple[Any, Features]:
+    """A matrix from the feature columns of a node table.
 
     Args:
         where: The file, for messages.
@@ -142,31 +45,62 @@ def read_features(
     Raises:
         InputError: At a missing value, a text among numbers, or a column of free text.
     """
+    import polars as pl
+
     if not frame.width:
         return None, {}
-    blocks: list[Any] = []
-    found: dict[str, tuple[str, ...] | None] = {}
-    pending: list[pl.Series] = []
-    finite = _finite(frame)
-    for place, column in enumerate(frame.get_columns()):
+    plain = [
+        c if c.dtype.is_numeric() or c.dtype == pl.Boolean else c.cast(pl.String)
+        for c in frame.get_columns()
+    ]
+    # All columns at once: whatever is a finite number everywhere needs no second look.
+    numbers = pl.DataFrame([c.alias(str(place)) for place, c in enumerate(plain)]).select(
+        pl.all().cast(pl.Float32, strict=False)
+    )
+    finite = numbers.select(pl.all().is_finite().fill_null(False).all()).row(0)
+    encoded: list[pl.Series] = []
+    found: dict[str, Sequence[str] | None] = {}
+    for place, column in enumerate(plain):
         levels = None if known is None else known[column.name]
-        numbers = column if place in finite else None
-        if numbers is None and levels is None:
-            numbers = _as_numbers(where, column, sure=known is not None)
-        if numbers is not None and levels is None:
-            pending.append(numbers)
-            found[column.name] = None
-            continue
-        blocks += _stack(pending)
-        pending = []
-        levels = _levels(where, column) if levels is None else levels
+        if levels is None and finite[place]:
+            parts = [numbers[:, place]]
+        else:
+            parts, levels = encode_column(where, column, levels, known is not None)
         found[column.name] = levels
-        blocks.append(_one_hot(_codes(where, column, levels), len(levels)))
-    blocks += _stack(pending)
-    return compact(blocks[0] if len(blocks) == 1 else np.hstack(blocks)), found
+        encoded += parts
+    matrix = pl.DataFrame([c.alias(str(place)) for place, c in enumerate(encoded)]).to_numpy()
+    return compact(matrix), found
 
 
-def feature_names(columns: Mapping[str, tuple[str, ...] | None]) -> list[str]:
+def encode_column(
+    where: str, column: pl.Series, levels: Sequence[str] | None, trained: bool
+) -> tuple[list[pl.Series], Sequence[str] | None]:
+    """The features of one column: a number as it is, a category as one column per level.
+
+    Args:
+        where: The file, for messages.
+        column: Numbers, truth values or text.
+        levels: The categories of an earlier table.
+        trained: Whether the column was in an earlier table; without `levels` it was a number.
+
+    Returns:
+        Columns of float32; and the categories, ``None`` for numbers.
+
+    Raises:
+        InputError: At a cell that does not fit, or if the column is empty or free text.
+    """
+    import polars as pl
+
+    if levels is None:
+        numbers = _numbers(where, column, trained)
+        if numbers is not None:
+            return [numbers], None
+        levels = _levels(where, column)
+    codes = _codes(where, column, levels)
+    return [(codes == code).cast(pl.Float32) for code in range(len(levels))], levels
+
+
+def feature_names(columns: Features) -> list[str]:
     """The names of the columns of the matrix that :func:`read_features` makes.
 
     Example:
@@ -180,124 +114,126 @@ def feature_names(columns: Mapping[str, tuple[str, ...] | None]) -> list[str]:
     ]
 
 
-def comma_hint(cell: object) -> str:
-    """What to add to a message about a number written with a decimal comma.
+def read_weights(where: str, column: pl.Series) -> NDArray[np.float64]:
+    """The weights of an edge table, numbers of zero or more.
+
+    Raises:
+        InputError: At the first cell that is not.
+    """
+    import polars as pl
+
+    if column.dtype.is_nested() or column.dtype == pl.Binary:
+        raise InputError(
+            f"{where}: column {column.name!r} holds weights; store numbers (got {column.dtype})"
+        )
+    values = column.str.strip_chars() if column.dtype == pl.String else column
+    numbers = values.cast(pl.Float64, strict=False)
+    good = numbers.is_finite().fill_null(False) & (numbers >= 0).fill_null(False)
+    if not good.all():
+        row = int(np.argmin(good.to_numpy()))
+        what = "a weight is a number of zero or more" + _comma_hint(column[row])
+        raise row_error(where, row, column, what)
+    return numbers.to_numpy()
+
+
+def scale_remark(graph: Graph) -> str | None:
+    """A warning about features so large that they drown the others; ``None`` if there are none.
+
+    Features are used as they are given.
 
     Example:
-        >>> comma_hint("3,25"), comma_hint("3.25")
-        ('; write a decimal point, not a comma', '')
+        >>> from djgnn.graph import Graph
+        >>> g = Graph(np.array([[0], [1]]), num_nodes=2, x=np.array([[0.5, 1.6e9], [1.0, 1.7e9]]))
+        >>> scale_remark(g).split(":")[0]
+        'feature 1 reaches 1.7e+09'
     """
+    x: Any = graph.x
+    if x is None or not graph.num_features or not graph.num_nodes:
+        return None
+    largest = abs(x).max(axis=0)
+    largest = largest.toarray().ravel() if sp.issparse(largest) else largest
+    column = int(largest.argmax())
+    if largest[column] <= LARGE:
+        return None
+    names: Any = graph.card.get("features")
+    named = isinstance(names, list) and len(names) == graph.num_features
+    return (
+        f"feature {repr(str(names[column])) if named else column} reaches {largest[column]:.3g}: "
+        "features are used as they are, and such numbers drown the others; subtract the mean of "
+        "the column and divide by its standard deviation"
+    )
+
+
+def _comma_hint(cell: object) -> str:
+    """What to add to a message about a number written with a decimal comma."""
     decimal = isinstance(cell, str) and re.search(COMMA, cell.strip())
     return "; write a decimal point, not a comma" if decimal else ""
 
 
-def _finite(frame: pl.DataFrame) -> set[int]:
-    """The places of the columns that are float32 and finite already: asked all at once."""
-    import polars as pl
+def _numbers(where: str, column: pl.Series, trained: bool) -> pl.Series | None:
+    """The column as float32, ``None`` if it is text; a mixture is an error.
 
-    columns = frame.get_columns()
-    floats = [c.alias(str(i)) for i, c in enumerate(columns) if c.dtype == pl.Float32]
-    if not floats or not frame.height:
-        return set()
-    answer = pl.DataFrame(floats).select(pl.all().is_finite().fill_null(False).all())
-    return {int(name) for name, good in answer.row(0, named=True).items() if good}
-
-
-def _stack(columns: list[pl.Series]) -> list[NDArray[np.float32]]:
-    import polars as pl
-
-    return [pl.DataFrame(columns).to_numpy()] if columns else []
-
-
-def _as_numbers(where: str, column: pl.Series, sure: bool = False) -> pl.Series | None:
-    """The column as float32, ``None`` if it is text; a mixture is an error, as is text if `sure`.
-
-    Decimal commas are no text.
+    In a column that was a number in training, text is an error too. Numbers with a decimal comma
+    are an error and not text.
     """
     import polars as pl
 
-    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
-        text = None
-        numbers = column.cast(pl.Float32, strict=False)
-        empty = column.is_null()
-    else:
-        text = column.cast(pl.String).str.strip_chars()
-        numbers = (text.str.to_lowercase().replace(TRUTH) if sure else text).cast(
-            pl.Float32, strict=False
-        )
-        empty = text.is_null() | (text == "")
-    filled = len(column) - int(empty.sum())
-    figures = int(numbers.is_not_null().sum())
-    if not sure and (2 * figures <= filled or filled == 0):
-        if text is not None:
-            _refuse_commas(
-                where, column, text.str.contains(COMMA).fill_null(False), filled, figures
-            )
+    text, is_text = column, column.dtype == pl.String
+    if is_text:
+        text = column.str.strip_chars()
+        text = text.set(text == "", None)
+        text = text.str.to_lowercase().replace(TRUTH) if trained else text
+    numbers = text.cast(pl.Float32, strict=False)
+    filled, figures = text.count(), numbers.count()
+    if not trained and (2 * figures <= filled or filled == 0):
+        commas = text.str.contains(COMMA).fill_null(False) if is_text else text.is_null()
+        if filled and 2 * (int(commas.sum()) + figures) > filled:
+            what = "is a number with a decimal comma; write a point, or leave the column out with"
+            raise row_error(where, int(np.argmax(commas.to_numpy())), column, f"{what} `exclude=`")
         return None
-    bad = numbers.is_null() | ~numbers.is_finite().fill_null(False)
-    if bad.any():
-        row = int(np.argmax(bad.to_numpy()))
-        if empty[row]:
-            what = "is empty; fill it" + (" with a number" if sure else " or drop the column")
+    good = numbers.is_finite().fill_null(False)
+    if not good.all():
+        row = int(np.argmin(good.to_numpy()))
+        if text[row] is None:
+            what = "is empty; fill it" + (" with a number" if trained else " or drop the column")
+        elif trained:
+            what = "is not a finite number, as the model was trained with; correct it"
         else:
-            what = "is not a finite number" + (
-                ", as the model was trained with; mend it"
-                if sure
-                else "; mend it or leave it out with `exclude=` (--exclude)"
-            )
-        raise row_error(where, row, column.name, what + comma_hint(column[row]), column[row])
+            what = "is not a finite number; correct it or leave it out with `exclude=`"
+        raise row_error(where, row, column, what + _comma_hint(column[row]))
     return numbers
 
 
-def _refuse_commas(
-    where: str, column: pl.Series, commas: pl.Series, filled: int, figures: int
-) -> None:
-    """Refuse text in which most cells would be numbers but for their decimal comma."""
-    if commas.any() and 2 * (int(commas.sum()) + figures) > filled:
-        row = int(np.argmax(commas.to_numpy()))
-        raise row_error(
-            where,
-            row,
-            column.name,
-            "is a number with a decimal comma; write a point, or leave the column out with "
-            "`exclude=` (--exclude)",
-            column[row],
-        )
-
-
-def _levels(where: str, column: pl.Series) -> tuple[str, ...]:
+def _levels(where: str, column: pl.Series) -> list[str]:
     """The categories of a column of text."""
     import polars as pl
 
     text = column.cast(pl.String)
     levels = sorted(text.filter(text != "").unique().to_list())
-    limit = max(FEW_CATEGORIES, min(MOST_CATEGORIES, len(column) // 2))
     if not levels:
         raise InputError(
-            f"{where}: column {column.name!r} is empty; drop it or leave it out with "
-            f"`exclude=` (--exclude) (got {len(column)} empty cells)"
+            f"{where}: column {column.name!r} is empty; drop it or leave it out with `exclude=` "
+            f"(got {len(column)} empty cells)"
         )
-    if len(levels) > limit:
+    if len(levels) > max(FEW_CATEGORIES, min(MOST_CATEGORIES, len(column) // 2)):
         raise InputError(
             f"{where}: column {column.name!r} is free text, {len(levels)} different values in "
-            f"{len(column)} rows; encode it as numbers or leave it out with "
-            f"`exclude=` (--exclude) (got {levels[0][:40]!r})"
+            f"{len(column)} rows; encode it as numbers or leave it out with `exclude=` "
+            f"(got {levels[0][:40]!r})"
         )
-    return tuple(levels)
+    return levels
 
 
-def _codes(where: str, column: pl.Series, levels: tuple[str, ...]) -> NDArray[np.int64]:
+def _codes(where: str, column: pl.Series, levels: Sequence[str]) -> pl.Series:
     """The place of every cell in `levels`, -1 if it is empty; or unseen, with a warning."""
     import polars as pl
 
     text = column.cast(pl.String)
     if column.dtype.is_float():
         text = column.fill_nan(None).cast(pl.String)
-        whole = text.str.strip_suffix(".0")
-        text = text.zip_with(text.is_in(list(levels)), whole)
+        text = text.zip_with(text.is_in(list(levels)), text.str.strip_suffix(".0"))
     if column.dtype == pl.Boolean:  # "True" in one program's text is "true" in another's
-        words = {level.casefold(): level for level in levels}
-        text = text.replace(words)
+        text = text.replace({level.casefold(): level for level in levels})
     text = text.set(text == "", None)
     codes = text.cast(pl.Enum(levels), strict=False).to_physical().cast(pl.Int64)
     unseen = (codes.is_null() & text.is_not_null()).to_numpy()
@@ -309,12 +245,4 @@ def _codes(where: str, column: pl.Series, levels: tuple[str, ...]) -> NDArray[np
             UnseenCategoryWarning,
             stacklevel=5,
         )
-    return codes.fill_null(-1).to_numpy()
-
-
-def _one_hot(codes: NDArray[np.int64], width: int) -> NDArray[np.float32]:
-    rows = np.flatnonzero(codes >= 0)
-    ones = np.ones(rows.size, dtype=np.float32)
-    matrix = sp.csr_array((ones, (rows, codes[rows])), shape=(codes.size, width))
-    dense: NDArray[np.float32] = matrix.toarray()
-    return dense
+    return codes.fill_null(-1)

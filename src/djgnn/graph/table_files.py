@@ -1,48 +1,41 @@
-"""Tables on disk: CSV, TSV and Parquet as text columns, with errors that name the row."""
+"""Tables on disk and in memory: CSV, TSV, Parquet, pandas; errors name the file and the row."""
 
 from __future__ import annotations
 
-import codecs
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
 
 from djgnn.errors import InputError
-from djgnn.graph.files import readable_file
-from djgnn.graph.parquet_trial import TRIAL
-from djgnn.graph.table_rules import repeated, shorten
+from djgnn.graph.files import atomic_write, readable_file
+from djgnn.graph.table_rules import shorten
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from djgnn.graph.graph import Graph
+
 PARQUET = (".parquet", ".pq")
 TABS = (".tsv", ".tab")
-CHUNK = 2**24
 MOST_CELLS = 2**29
+BLOCK_CELLS = 2**22
+EXACT = 2**53
 PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 LIKE_ZLIB = (b"x\x01", b"x^", b"x\x9c", b"x\xda")
 MARK = b"\xef\xbb\xbf"
-DAMAGED = (OSError, ValueError, TypeError, MemoryError, OverflowError)
+CSV = "a table; save it as UTF-8 CSV with a header line"
 
 
-def read_table(
-    path: str | Path,
-    columns: Sequence[str] | None = None,
-    types: Mapping[str, Any] | None = None,
-    rows: int | None = None,
-) -> pl.DataFrame:
-    """Read a table, every column as text, so that an id such as ``007`` stays what it is.
+def read_table(path: str | Path) -> pl.DataFrame:
+    """Read a table in one pass, text as text, so that an id such as ``007`` stays what it is.
 
     The separator of a CSV file is a comma, semicolon or tab, whichever the header line has most
     of; ``.tsv`` means tab. Blank lines are skipped. Columns of a Parquet file keep their type.
-
-    Args:
-        path: The file.
-        columns: Read these only, of a Parquet file; rows of text are read and checked whole.
-        types: Other types for some columns of a CSV file.
-        rows: Read no more than these first rows of a CSV file, unchecked.
 
     Raises:
         InputError: If the file is missing, empty, not UTF-8, ragged, or has a column twice.
@@ -51,56 +44,51 @@ def read_table(
 
     file = readable_file(path)
     if file.suffix.lower() in PARQUET:
-        return _read_parquet(file, columns)
-    source, separator = _text_of(file), separator_of(file)
-    try:
-        frame = pl.read_csv(
-            source,
-            separator=separator,
-            n_rows=rows,
-            infer_schema=False,
-            schema_overrides=dict(types or {}),
-            glob=False,
-        )
-    except pl.exceptions.NoDataError as error:
-        raise InputError(
-            f"{file}: is empty; it needs a header line and rows (got no data)"
-        ) from error
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, *DAMAGED) as error:
-        _explain(file, separator)
-        raise InputError(
-            f"{file}: cannot be read as a table; save it as UTF-8 CSV with a header line "
-            f"(got {_first(error)})"
-        ) from error
-    names = header(file)
+        with _reader_errors(file, "Parquet; write it again or use CSV"):
+            rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
+            width = len(pl.read_parquet_schema(file))
+            if rows * width > MOST_CELLS:
+                raise InputError(
+                    f"{file}: has {rows} rows and {width} columns, more than {MOST_CELLS} cells; "
+                    f"store features in .npz (got {rows * width} cells)"
+                )
+            return pl.read_parquet(file, glob=False)
+    with file.open("rb") as stream:
+        start = stream.readline(2**20)
+    names, separator = _header(file, start)
+    with _reader_errors(file, CSV, separator):
+        # A header such as ``x^2`` begins like a packed file, which polars would unpack.
+        source = MARK + file.read_bytes() if start.startswith(LIKE_ZLIB) else file
+        frame = pl.read_csv(source, separator=separator, infer_schema=False, glob=False)
     if frame.columns != names:
         raise InputError(
             f"{file}: the header line has odd quotes or is broken over lines; write it plainly "
             f"(got {shorten(names)})"
         )
-    if rows is None:
-        _check_short_rows(file, separator, frame)
+    if frame.width > 1 and frame[:, -1].null_count():  # polars fills short rows with nulls
+        content, cells = file.read_bytes(), (frame.height + 1) * (frame.width - 1)
+        if b'"' in content or content.count(separator.encode()) != cells:
+            _check_rows(file, separator)
     return frame.filter(~pl.all_horizontal(pl.all().is_null()))
 
 
-def header(path: str | Path) -> list[str]:
-    """The column names of a table.
-
-    Raises:
-        InputError: If there are none, or one occurs twice.
-    """
-    file = readable_file(path)
-    if file.suffix.lower() in PARQUET:
-        return list(_parquet_schema(file))
-    _check_start(file)
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as stream:
-            names = next(csv.reader(stream, delimiter=separator_of(file)), [])
-    except (UnicodeDecodeError, csv.Error) as error:
-        _explain(file, ",")
+def _header(file: Path, start: bytes) -> tuple[list[str], str]:
+    """The column names of a CSV file and its separator; `start` is its first line."""
+    if start.startswith(PACKED):
+        raise InputError(f"{file}: is compressed; unpack it first (got bytes {start[:4]!r})")
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in start:
         raise InputError(
-            f"{file}: has no readable header line; save it as UTF-8 CSV (got {error})"
-        ) from error
+            f"{file}: is not UTF-8 text; save it as UTF-8 (in a spreadsheet: 'CSV UTF-8') "
+            f"(got bytes {start[:4]!r})"
+        )
+    outside = b"".join(start.split(b'"')[::2])
+    separator = max((",", ";", "\t"), key=lambda mark: outside.count(mark.encode()))
+    separator = "\t" if file.suffix.lower() in TABS else separator
+    with (
+        _reader_errors(file, CSV, separator),
+        file.open(encoding="utf-8-sig", newline="") as stream,
+    ):
+        names = next(csv.reader(stream, delimiter=separator), [])
     if not any(names):
         raise InputError(f"{file}: is empty; it needs a header line and rows (got no data)")
     if "" in names:
@@ -108,161 +96,241 @@ def header(path: str | Path) -> list[str]:
             f"{file}: column {names.index('') + 1} has no name; name it, or save the table without "
             f"its index (got {shorten(names)})"
         )
-    twice = repeated(names)
-    if twice is not None:
-        raise InputError(
-            f"{file}: column {twice[:80]!r} occurs twice; rename one (got {shorten(names)})"
-        )
-    return names
+    check_distinct(str(file), names)
+    return names, separator
 
 
-def row_error(file: str | Path, row: int, column: str, what: str, got: object) -> InputError:
+def row_error(where: str, row: int, column: pl.Series, what: str) -> InputError:
     """An error at a place in a table; rows are counted from 1 below the header."""
-    shown = repr(got[:80] if isinstance(got, str) else got)
-    return InputError(f"{file}: row {row + 1}, column {column[:80]!r}: {what} (got {shown})")
+    cell = column[row]
+    got = repr(cell[:80] if isinstance(cell, str) else cell)
+    return InputError(f"{where}: row {row + 1}, column {column.name[:80]!r}: {what} (got {got})")
 
 
-def separator_of(file: Path) -> str:
-    """Comma, semicolon or tab, whichever the header line has most of."""
-    if file.suffix.lower() in TABS:
-        return "\t"
-    with file.open("rb") as stream:
-        line = stream.readline(2**20).decode("utf-8", "replace")
-    outside = "".join(line.split('"')[::2])
-    return max((",", ";", "\t"), key=outside.count)
+def polars_frame(frame: Any, what: str) -> pl.DataFrame:
+    """A polars or pandas data frame as polars, without pyarrow.
 
+    Columns of mixed types become text; None, NaN and NA among objects become missing.
 
-def _read_parquet(file: Path, columns: Sequence[str] | None) -> pl.DataFrame:
-    """Read after the footer was asked how much there is; only flat columns are taken."""
+    Args:
+        frame: The data frame.
+        what: Its role, for messages.
+
+    Raises:
+        InputError: If it is not a data frame, or a column occurs twice.
+
+    Example:
+        >>> import polars as pl
+        >>> polars_frame(pl.DataFrame({"a": [1]}), "nodes").shape
+        (1, 1)
+        >>> polars_frame([1, 2], "nodes")
+        Traceback (most recent call last):
+        djgnn.errors.InputError: nodes: must be a polars or pandas data frame (got list)
+    """
     import polars as pl
 
-    with _parquet_errors(file):
-        schema = _parquet_schema(file)
-        rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
-    wanted = list(schema) if columns is None else list(dict.fromkeys(columns))
-    nested = [name for name in wanted if schema[name].is_nested()]
-    if nested:
+    if isinstance(frame, pl.LazyFrame):
+        frame = frame.collect()
+    if isinstance(frame, pl.DataFrame):
+        given = [(column.name, column) for column in frame.get_columns()]
+    elif all(hasattr(frame, part) for part in ("columns", "dtypes", "iloc")):
+        given = [(str(name), frame.iloc[:, place]) for place, name in enumerate(frame.columns)]
+        check_distinct(what, [name for name, _ in given])
+    else:
         raise InputError(
-            f"{file}: column {nested[0]!r} holds lists or structs; store one number or text per "
-            f"cell (got {schema[nested[0]]})"
+            f"{what}: must be a polars or pandas data frame (got {type(frame).__name__})"
         )
-    if rows * len(wanted) > MOST_CELLS:
-        raise InputError(
-            f"{file}: has {rows} rows and {len(wanted)} columns, more than {MOST_CELLS} cells; "
-            f"store features in .npz (got {rows * len(wanted)} cells)"
-        )
-    wrong = TRIAL.ask(file, wanted)
-    if wrong:
-        raise _bad_parquet(file, wrong)
-    with _parquet_errors(file):
-        return pl.read_parquet(file, columns=wanted, glob=False)
+    if not given:
+        raise InputError(f"{what}: has no columns; name them (got an empty frame)")
+    return pl.DataFrame([_series(name, column) for name, column in given])
 
 
-def _parquet_schema(file: Path) -> dict[str, Any]:
+def write_tables(graph: Graph, edges: str | Path, nodes: str | Path, split: int | None = 0) -> None:
+    """Write a graph as an edge table and a node table, the inverse of ``read_tables``.
+
+    Columns are ``source, target, weight`` and ``node, label, split, f0, f1, ...``; those the graph
+    does not have are left out. Numbers are written so that nothing is lost. Reading gives the same
+    adjacency, features, names, labels by name, and the masks of that split; a class that no node
+    has is not in the tables.
+
+    Args:
+        graph: What to write.
+        edges: File for the edges; ``.parquet`` is written as such, ``.tsv`` with tabs, anything
+            else with commas.
+        nodes: File for the nodes.
+        split: Which split to write, ``None`` = none.
+
+    Raises:
+        InputError: If a node or class has an empty name, or a file cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> from djgnn.graph import Graph
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> g = Graph(np.array([[0], [1]]), num_nodes=2, y=np.array([0, -1]))
+        >>> write_tables(g, folder / "e.csv", folder / "n.csv")
+        >>> (folder / "n.csv").read_text().split()
+        ['"node","label"', '"0","0"', '"1",']
+    """
     import polars as pl
 
-    with _parquet_errors(file):
-        return dict(pl.read_parquet_schema(file))
+    for kind, values in (("node", graph.names()), ("class", graph.classes())):
+        if "" in values:
+            raise InputError(
+                f"{kind} {list(values).index('')}: has an empty name, which a table cannot tell "
+                f"from a missing one; rename it (got '')"
+            )
+    names = pl.Series(list(graph.names()), dtype=pl.String)
+    columns = dict(zip(("source", "target"), map(names.gather, graph.edge_index), strict=True))
+    if graph.edge_weight is not None:
+        columns["weight"] = _numbers(graph.edge_weight)
+    with atomic_write(edges) as stream:
+        _write([pl.DataFrame(columns)], stream, Path(edges))
+    with atomic_write(nodes) as stream:
+        _write(node_tables(graph, split), stream, Path(nodes))
+
+
+def node_tables(graph: Graph, split: int | None) -> Iterator[pl.DataFrame]:
+    """The node table of a graph, a block of rows at a time, so that sparse features stay small."""
+    import polars as pl
+
+    def words(names: Sequence[str], codes: Any) -> pl.Series:
+        places = np.where(codes < 0, len(names), codes)
+        return pl.Series([*names, None], dtype=pl.String).gather(places)
+
+    table = {"node": pl.Series(list(graph.names()), dtype=pl.String)}
+    if graph.y is not None:
+        table["label"] = words(graph.classes(), graph.y)
+    if split is not None and graph.num_splits:
+        parts, codes = graph.split(split), np.full(graph.num_nodes, -1)
+        for code, mask in enumerate((parts.train, parts.val, parts.test)):
+            codes[mask] = code
+        table["split"] = words(("train", "val", "test"), codes)
+    frame = pl.DataFrame(table)
+    x: Any = graph.x
+    if x is None:
+        yield frame
+        return
+    if sp.issparse(x):
+        odd = (x.data != np.rint(x.data)) | (np.abs(x.data) >= EXACT)
+        whole = np.bincount(x.indices[odd], minlength=x.shape[1]) == 0
+    else:
+        whole = ((x == np.rint(x)) & (np.abs(x) < EXACT)).all(axis=0)
+    step = max(1, BLOCK_CELLS // max(1, graph.num_features))
+    for start in range(0, graph.num_nodes, step):
+        part = x[start : start + step]
+        part = part.toarray() if sp.issparse(part) else part
+        yield frame[start : start + step].with_columns(
+            _numbers(part[:, f], bool(whole[f])).alias(f"f{f}") for f in range(graph.num_features)
+        )
+
+
+def _write(
+    frames: Iterator[pl.DataFrame] | list[pl.DataFrame], stream: IO[bytes], path: Path
+) -> None:
+    import polars as pl
+
+    if path.suffix.lower() in PARQUET:
+        pl.concat(frames).write_parquet(stream)
+        return
+    separator = "\t" if path.suffix.lower() in TABS else ","
+    for place, frame in enumerate(frames):
+        frame.write_csv(
+            stream, include_header=place == 0, separator=separator, quote_style="non_numeric"
+        )
+
+
+def _numbers(values: Any, whole: bool | None = None) -> pl.Series:
+    """A column of whole numbers if all are, which print as such; else as they are."""
+    import polars as pl
+
+    if whole is None:
+        whole = bool(((values == np.rint(values)) & (np.abs(values) < EXACT)).all())
+    if whole and not np.signbit(values[values == 0]).any():  # only a float has a negative zero
+        return pl.Series(values.astype(np.int64))
+    return pl.Series(np.ascontiguousarray(values))
+
+
+def _series(name: str, column: Any) -> pl.Series:
+    """A column of a polars or pandas frame; objects of several types become text."""
+    import polars as pl
+
+    if isinstance(column, pl.Series):
+        if column.dtype != pl.Object:
+            return column
+        cells = column.to_list()
+    else:
+        values = column.to_numpy()
+        if values.dtype.kind in "biuf":
+            return pl.Series(name, values)
+        missing = column.isna().to_numpy(dtype=bool)
+        cells = [None if gone else v for v, gone in zip(values.tolist(), missing, strict=True)]
+        if len({type(cell) for cell in cells if cell is not None}) <= 1:
+            try:
+                return pl.Series(name, cells)
+            except (TypeError, OverflowError, pl.exceptions.PolarsError):
+                pass  # as text below
+    return pl.Series(name, [None if cell is None else str(cell) for cell in cells], dtype=pl.String)
+
+
+def check_distinct(where: str, names: Sequence[str]) -> None:
+    """Refuse a name of a column that occurs twice."""
+    if len(set(names)) < len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise InputError(
+            f"{where}: column {twice[:80]!r} occurs twice; rename one (got {shorten(names)})"
+        )
 
 
 @contextmanager
-def _parquet_errors(file: Path) -> Iterator[None]:
+def _reader_errors(file: Path, wanted: str, separator: str | None = None) -> Iterator[None]:
+    """Turn the errors of a reader into an `InputError`, for a CSV file with the place."""
     import polars as pl
 
     try:
         yield
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, *DAMAGED) as error:
-        raise _bad_parquet(file, _first(error)) from error
+    except InputError:
+        raise
+    except (
+        pl.exceptions.PolarsError,
+        pl.exceptions.PanicException,
+        csv.Error,
+        OSError,
+        ValueError,
+        TypeError,
+        MemoryError,
+        OverflowError,
+    ) as error:
+        if separator is not None:
+            _check_rows(file, separator)
+        got = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise InputError(f"{file}: cannot be read as {wanted} (got {got})") from error
 
 
-def _bad_parquet(file: Path, got: str) -> InputError:
-    return InputError(f"{file}: cannot be read as Parquet; write it again or use CSV (got {got})")
-
-
-def _first(error: BaseException) -> str:
-    """The first line of what a reader said."""
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
-
-
-def _text_of(file: Path) -> Path | bytes:
-    """What polars reads as text: it unpacks whatever begins like a packed file.
-
-    A header such as ``x^2`` begins like one, and a byte order mark keeps it what it is.
-    """
-    start = _check_start(file)
-    return MARK + file.read_bytes() if start.startswith(LIKE_ZLIB) else file
-
-
-def _check_start(file: Path) -> bytes:
-    """The first bytes of a CSV file, which must be text."""
-    with file.open("rb") as stream:
-        start = stream.readline(2**12)
-    if start.startswith(PACKED) or (start.startswith(LIKE_ZLIB) and not _is_text(start)):
-        raise InputError(f"{file}: is compressed; unpack it first (got bytes {start[:4]!r})")
-    if start[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in start:
-        raise InputError(
-            f"{file}: is not UTF-8 text; save it as UTF-8 (in a spreadsheet: 'CSV UTF-8') "
-            f"(got bytes {start[:4]!r})"
-        )
-    return start
-
-
-def _is_text(start: bytes) -> bool:
-    """Whether these first bytes are UTF-8, perhaps cut off, without control characters."""
+def _check_rows(file: Path, separator: str) -> None:
+    """Raise an error at the first place of a CSV file that is not UTF-8, quoted badly or ragged."""
     try:
-        text = codecs.getincrementaldecoder("utf-8")().decode(start)
-    except UnicodeDecodeError:
-        return False
-    return all(letter >= " " or letter in "\t\r\n" for letter in text)
-
-
-def _explain(file: Path, separator: str) -> None:
-    """Find the place that made a reader fail, and raise an error that names it."""
-    content = file.read_bytes()
-    try:
+        content = file.read_bytes()
         content.decode("utf-8")
+        with file.open(encoding="utf-8-sig", newline="") as stream:
+            rows = csv.reader(stream, delimiter=separator, strict=True)
+            names = next(rows, [])
+            for row, cells in enumerate(rows, 1):
+                if cells and len(cells) != len(names):
+                    raise InputError(
+                        f"{file}: row {row} has {len(cells)} cells, the header has {len(names)}; "
+                        f"give every row one cell per column, and quote cells that contain "
+                        f"{separator!r} (got {', '.join(cells)[:80]!r} under "
+                        f"{', '.join(names)[:80]!r})"
+                    )
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(
             f"{file}: line {line} is not UTF-8 text; save the file as UTF-8 "
             f"(got byte {content[error.start : error.start + 1]!r})"
         ) from None
-    _check_ragged(file, separator)
-
-
-def _check_ragged(file: Path, separator: str) -> None:
-    width, names = 0, []
-    for row, cells in enumerate(rows_of(file, separator)):
-        if row == 0:
-            width, names = len(cells), cells
-        elif cells and len(cells) != width:
-            raise InputError(
-                f"{file}: row {row} has {len(cells)} cells, the header has {width}; give every row "
-                f"one cell per column, and quote cells that contain {separator!r} "
-                f"(got {', '.join(cells)[:80]!r} under {', '.join(names)[:80]!r})"
-            )
-
-
-def rows_of(file: Path, separator: str) -> Iterator[list[str]]:
-    """The rows of a CSV file, header first, one after the other: slow, for samples and errors."""
-    with file.open(encoding="utf-8-sig", newline="") as stream:
-        try:
-            yield from csv.reader(stream, delimiter=separator, strict=True)
-        except csv.Error as error:
-            raise InputError(
-                f"{file}: a quoted cell is not closed or is followed by text; check the double "
-                f"quotes (got {error})"
-            ) from error
-
-
-def _check_short_rows(file: Path, separator: str, frame: pl.DataFrame) -> None:
-    """Polars fills a short row with nulls, so look where the last column has some."""
-    if frame.width < 2 or frame[:, -1].null_count() == 0:
-        return
-    separators, quotes, mark = 0, 0, separator.encode()
-    with file.open("rb") as stream:
-        while chunk := stream.read(CHUNK):
-            separators += chunk.count(mark)
-            quotes += chunk.count(b'"')
-    if quotes or separators != (frame.height + 1) * (frame.width - 1):
-        _check_ragged(file, separator)
+    except csv.Error as error:
+        raise InputError(
+            f"{file}: a quoted cell is not closed or is followed by text; check the double "
+            f"quotes (got {error})"
+        ) from error

@@ -1,26 +1,34 @@
-"""Own graphs: an edge table and a node table in, a `Graph` out; and the way back."""
+"""Own graphs: an edge table and a node table to a `Graph`."""
 
 from __future__ import annotations
 
-from itertools import compress
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+import scipy.sparse as sp
 
 from djgnn.errors import InputError
 from djgnn.graph.files import readable_file
 from djgnn.graph.graph import Graph
-from djgnn.graph.table_files import PARQUET, header, read_table
-from djgnn.graph.table_frames import polars_frame
-from djgnn.graph.table_graph import assemble, build, card, edge_fields, node_fields
-from djgnn.graph.table_rules import NodeColumns, Rules, TableOptions, edge_columns, node_columns
-from djgnn.graph.table_writer import write_tables
+from djgnn.graph.labels import read_labels, read_split
+from djgnn.graph.table_columns import feature_names, read_features, read_weights
+from djgnn.graph.table_files import polars_frame, read_table, row_error
+from djgnn.graph.table_rules import (
+    UNKNOWN,
+    Columns,
+    Features,
+    TableOptions,
+    check_options,
+    edge_columns,
+    node_columns,
+    reading_card,
+)
 
 if TYPE_CHECKING:
     import polars as pl
-
-__all__ = ["from_frames", "read_tables", "write_tables"]
-
-SAMPLE = 1000
+    from numpy.typing import NDArray
 
 
 def read_tables(edges: str | Path, nodes: str | Path, **options: Unpack[TableOptions]) -> Graph:
@@ -29,14 +37,14 @@ def read_tables(edges: str | Path, nodes: str | Path, **options: Unpack[TableOpt
     Columns are found by their usual names (source/src/from/u, target/dst/to/v, weight; node/id/
     name, label/class/y/target, split) and can be named. Ids are text: ``007`` and ``7`` are two
     nodes. All other columns of the node table are features: numbers as they are, columns of few
-    different texts one-hot (an empty cell is all zero). Other columns of the edge table are left
-    alone. The names of the feature columns are in ``graph.card["features"]``, how the tables were
+    different texts one-hot (an empty cell is all zero). Other columns of the edge table are not
+    used. The names of the feature columns are in ``graph.card["features"]``, how the tables were
     read in ``graph.card["tables"]``.
 
     Args:
         edges: File with one edge per row.
         nodes: File with one node per row; its order is the order of the nodes.
-        options: Columns and rules, see :class:`djgnn.graph.table_rules.Rules`.
+        options: Columns and rules, see :class:`djgnn.graph.table_rules.TableOptions`.
 
     Raises:
         InputError: With file, row, column and remedy.
@@ -50,24 +58,19 @@ def read_tables(edges: str | Path, nodes: str | Path, **options: Unpack[TableOpt
         >>> g.edge_index.tolist(), g.node_names, g.class_names
         ([[1], [0]], ('7', '007'), ('cat', 'dog'))
     """
-    rules = Rules(**options)
-    node_file, edge_file = readable_file(nodes), readable_file(edges)
-    found = node_columns(str(node_file), header(node_file), rules)
-    fields, ids = node_fields(str(node_file), _read_nodes(node_file, found, rules), found, rules)
-    columns = edge_columns(str(edge_file), header(edge_file), rules)
-    table = read_table(edge_file, columns=columns.used)
-    fields |= edge_fields(str(edge_file), table, columns, ids, rules)
-    fields["card"] = card(fields.pop("columns"), found, columns, rules)
-    return build(f"{edge_file}, {node_file}", rules.name or node_file.stem, fields)
+    edge_file, node_file = readable_file(edges), readable_file(nodes)
+    options.setdefault("name", node_file.stem)
+    tables = read_table(edge_file), read_table(node_file)
+    return assemble(str(edge_file), tables[0], str(node_file), tables[1], options)
 
 
 def from_frames(edges: Any, nodes: Any, **options: Unpack[TableOptions]) -> Graph:
     """A graph from an edge frame and a node frame, by the rules of :func:`read_tables`.
 
     Args:
-        edges: A polars or pandas data frame with one edge per row. The index is left alone.
+        edges: A polars or pandas data frame with one edge per row. The index is not used.
         nodes: The same with one node per row.
-        options: Columns and rules, see :class:`djgnn.graph.table_rules.Rules`.
+        options: Columns and rules, see :class:`djgnn.graph.table_rules.TableOptions`.
 
     Raises:
         InputError: With frame, row, column and remedy.
@@ -80,38 +83,213 @@ def from_frames(edges: Any, nodes: Any, **options: Unpack[TableOptions]) -> Grap
         >>> g.edge_index.tolist(), g.node_names, g.card["features"]
         ([[1, 0], [0, 0]], ('9', '7'), ['color=blue', 'color=red'])
     """
-    rules = Rules(**options)
-    return assemble(
-        "edges", polars_frame(edges, "edges"), "nodes", polars_frame(nodes, "nodes"), rules
-    )
+    tables = polars_frame(edges, "edges"), polars_frame(nodes, "nodes")
+    return assemble("edges", tables[0], "nodes", tables[1], options)
 
 
-def _read_nodes(file: Path, columns: NodeColumns, rules: Rules) -> pl.DataFrame:
-    """Read wide numeric tables as float32 at once; anything odd goes the careful way, as text."""
-    import polars as pl
+def assemble(
+    edge_file: str, edges: pl.DataFrame, node_file: str, nodes: pl.DataFrame, options: TableOptions
+) -> Graph:
+    """A graph from an edge table and a node table in memory: where all tabular formats meet.
 
-    wanted = columns.roles + columns.features
-    if columns.features and file.suffix.lower() not in PARQUET:
-        known = {} if rules.known is None else rules.known.features
-        numeric = _numeric_looking(file, [c for c in columns.features if known.get(c) is None])
-        try:
-            table = read_table(file, types=dict.fromkeys(numeric, pl.Float32))
-            if all(table[column].null_count() == 0 for column in numeric):
-                return pl.DataFrame([table[column] for column in wanted])
-        except InputError:
-            pass  # read as text below, which fails with a better message or succeeds
-    table = read_table(file, columns=wanted)
-    return pl.DataFrame([table[column] for column in wanted])
+    Args:
+        edge_file: Where the edges come from, for messages.
+        edges: One edge per row.
+        node_file: Where the nodes come from, for messages.
+        nodes: One node per row; their order is the order of the nodes.
+        options: Columns and rules.
 
-
-def _numeric_looking(file: Path, wanted: list[str]) -> list[str]:
-    """The columns in which the first rows hold numbers only."""
-    import polars as pl
-
+    Raises:
+        InputError: With file, row, column and remedy.
+    """
+    check_options(options)
+    node_roles = node_columns(node_file, nodes.columns, options)
+    edge_roles = edge_columns(edge_file, edges.columns, options)
+    fields, ids, features = _node_fields(nodes, node_roles, options)
+    fields |= _edge_fields(edges, edge_roles, ids, options)
+    names = feature_names(features)
+    card = {"tables": reading_card(node_roles, edge_roles, features, options)}
+    fields["card"] = card | ({"features": names} if names else {})
+    for value in fields.values():
+        if isinstance(value, np.ndarray) and value.flags.owndata:
+            value.flags.writeable = False  # so that `Graph` does not copy it
     try:
-        sample = read_table(file, rows=SAMPLE)
-    except InputError:
-        return []  # the reader names the place
-    cells = pl.DataFrame([sample[column].alias(str(i)) for i, column in enumerate(wanted)])
-    finite = pl.all().cast(pl.Float64, strict=False).is_finite().fill_null(False).all()
-    return list(compress(wanted, cells.select(finite).row(0)))
+        return Graph(name=options.get("name") or "graph", **fields)
+    except InputError as error:
+        raise InputError(f"{edge_file}, {node_file}: {error}") from error
+
+
+def _node_fields(
+    table: pl.DataFrame, columns: Columns, options: TableOptions
+) -> tuple[dict[str, Any], pl.Series, Features]:
+    """The fields of `Graph` that a node table gives, the ids, and what the feature columns are."""
+    import polars as pl
+
+    where, roles = columns.where, columns.roles
+    ids = _ids(where, table[str(roles["node"])])
+    for name in (*filter(None, roles.values()), *columns.features):
+        if table[name].dtype.is_nested() or table[name].dtype == pl.Binary:
+            raise InputError(
+                f"{where}: column {name!r} holds lists or bytes; store one number or text per cell "
+                f"(got {table[name].dtype})"
+            )
+    fields: dict[str, Any] = {}
+    if roles["label"]:
+        labels = table[roles["label"]]
+        unknown = options.get("unknown", UNKNOWN)
+        fields["y"], fields["class_names"] = read_labels(where, labels, unknown)
+    if roles["split"]:
+        fields |= read_split(where, table[roles["split"]], fields.get("y"))
+    known = options.get("known")
+    frame = pl.DataFrame([table[name] for name in columns.features])
+    x, features = read_features(where, frame, dict(known["features"]) if known else None)
+    given = set(ids.to_list())
+    more = [name for name in options.get("others", ()) if name not in given]
+    if more:  # nodes without a row of their own: no label, no split, features of zero
+        ids = pl.concat([ids, pl.Series(more, dtype=pl.String)])
+        for key in fields.keys() - {"class_names"}:
+            fill = np.full(len(more), -1 if key == "y" else False)
+            fields[key] = np.concatenate([fields[key], fill])
+        if x is not None:
+            zeros = sp.csr_array((len(more), x.shape[1]), dtype=x.dtype)
+            sparse = sp.issparse(x)
+            x = sp.csr_array(sp.vstack([x, zeros])) if sparse else np.vstack([x, zeros.toarray()])
+    fields |= {"num_nodes": len(ids), "node_names": tuple(ids.to_list()), "x": x}
+    return fields, ids, features
+
+
+def _ids(where: str, column: pl.Series) -> pl.Series:
+    """Node ids as text, each present and used once."""
+    ids = _names(where, column)
+    if not len(ids):
+        raise InputError(f"{where}: has no rows; give one row per node (got a header only)")
+    empty = ids.is_null() | (ids == "")
+    if empty.any():
+        raise row_error(where, int(np.argmax(empty.to_numpy())), column, "every node needs an id")
+    if ids.n_unique() < len(ids):
+        row = int(np.argmin(ids.is_first_distinct().to_numpy()))
+        first = int(np.argmax((ids == ids[row]).to_numpy())) + 1
+        raise row_error(where, row, ids, f"node already given in row {first}; keep one")
+    return ids
+
+
+def _names(where: str, column: pl.Series) -> pl.Series:
+    """A column of ids as text."""
+    import polars as pl
+
+    if column.dtype.is_float() or column.dtype.is_nested() or column.dtype == pl.Binary:
+        raise InputError(
+            f"{where}: column {column.name!r} holds ids; store whole numbers or text "
+            f"(got {column.dtype})"
+        )
+    return column.cast(pl.String)
+
+
+def _edge_fields(
+    table: pl.DataFrame, columns: Columns, ids: pl.Series, options: TableOptions
+) -> dict[str, Any]:
+    """The fields of `Graph` that an edge table gives."""
+    where, roles = columns.where, columns.roles
+    ends = [_names(where, table[str(roles[role])]) for role in ("source", "target")]
+    index = look_up(ends, ids)
+    missing = index < 0
+    if missing.any():
+        row = int(np.argmax(missing.any(axis=0)))
+        column = ends[int(np.argmax(missing[:, row]))]
+        what, got = "an edge needs two nodes", column[row]
+        if got:
+            what = "no such node in the node table; add it there or drop the edge"
+            if got.strip() != got and got.strip() in ids:
+                what += f", or take the spaces away ({got.strip()!r} is there)"
+            what += f" ({int(missing.any(axis=0).sum())} such edges)"
+        raise row_error(where, row, column, what)
+    weight = read_weights(where, table[roles["weight"]]) if roles["weight"] else None
+    index, weight = _merge_duplicates(where, index, weight, ids, options)
+    return {"edge_index": index, "edge_weight": weight}
+
+
+def look_up(columns: list[pl.Series], ids: pl.Series) -> NDArray[np.int64]:
+    """The place in `ids` of every text, -1 where it is not there.
+
+    Compares hashes of 64 bits, several times faster than text: the first bits choose a slot of a
+    table that holds one id; what is not there is searched for among all ids. The seed is drawn anew
+    for every call, so no file can be made to let two names collide; by chance, ten million unknown
+    names meet one of a million ids once in two million files.
+
+    Shapes:
+        The result is ``[columns, rows]``.
+
+    Example:
+        >>> import polars as pl
+        >>> look_up([pl.Series(["x", "07", None])], pl.Series(["7", "07", "x"])).tolist()
+        [[2, 1, -1]]
+    """
+    seed = secrets.randbits(62)
+    marks = ids.hash(seed).to_numpy()
+    order = np.argsort(marks)
+    if (np.diff(marks[order]) == 0).any():  # two ids of one hash: another seed
+        return look_up(columns, ids)
+    bits = min(28, max(8, len(ids).bit_length() + 4))
+    shift = np.uint64(64 - bits)
+    slots = np.zeros(2**bits, dtype=np.int64)
+    slots[marks >> shift] = np.arange(len(ids))
+    index = np.empty((len(columns), len(columns[0])), dtype=np.int64)
+    for found, column in zip(index, columns, strict=True):
+        asked = column.hash(seed).to_numpy()
+        np.take(slots, (asked >> shift).view(np.int64), out=found, mode="clip")
+        rest = np.flatnonzero(marks[found] != asked)
+        place = np.searchsorted(marks, asked[rest], sorter=order)
+        guess = order[np.minimum(place, len(ids) - 1)]
+        found[rest] = np.where(marks[guess] == asked[rest], guess, -1)
+    return index
+
+
+def _merge_duplicates(
+    where: str,
+    ends: NDArray[np.int64],
+    weight: NDArray[np.float64] | None,
+    ids: pl.Series,
+    options: TableOptions,
+) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+    """Apply the rule for edges listed twice, in the order of their first appearance.
+
+    If symmetric, an edge and its reverse are one, and both directions are returned.
+
+    Shapes:
+        ends ``[2, E]``, weight ``[E]``.
+    """
+    import polars as pl
+
+    rule, symmetric = options.get("duplicates", "first"), options.get("symmetric", False)
+    low, high = (ends.min(axis=0), ends.max(axis=0)) if symmetric else ends
+    key = low * len(ids) + high
+    ordered = np.sort(key)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    if twice.size:  # usually few, so that only these are compared
+        places = np.flatnonzero(pl.Series(key).is_in(pl.Series(twice).unique().implode()))
+        first = np.ones(key.size, dtype=np.bool_)
+        first[places] = pl.Series(key[places]).is_first_distinct().to_numpy()
+        if rule == "error":
+            row = int(np.argmin(first))
+            earlier = int(np.argmax(key == key[row])) + 1
+            pair = " -> ".join(str(ids[int(v)]) for v in ends[:, row])
+            raise InputError(
+                f"{where}: row {row + 1} lists an edge again that is in row {earlier}; drop it or "
+                f"choose another rule with `duplicates=` (got {pair})"
+            )
+        if rule == "sum" and weight is None:
+            weight = np.ones(key.size)
+        if weight is not None:
+            w = pl.col("w")
+            value = {"first": w.first(), "sum": w.sum(), "mean": w.mean(), "max": w.max()}
+            groups = pl.DataFrame({"key": key, "w": weight}).group_by("key", maintain_order=True)
+            weight = groups.agg(value[rule])["w"].to_numpy()
+        kept = np.empty((2, int(first.sum())), dtype=np.int64)
+        for row, out in zip(ends, kept, strict=True):
+            np.compress(first, row, out=out)
+        ends = kept
+    if symmetric:
+        other = ends[0] != ends[1]
+        ends = np.concatenate([ends, ends[::-1, other]], axis=1)
+        weight = None if weight is None else np.concatenate([weight, weight[other]])
+    return ends, weight
