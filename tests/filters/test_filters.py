@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.oracles import dense_aggregate, dense_filters
 
 from djgnn.filters import SUPPORTS, aggregate, branch_ranks, filter_table
-from djgnn.filters.aggregate import weighted_sum
+from djgnn.filters.aggregate import sum_entries
 from djgnn.filters.table import safe_norm
 from djgnn.jumps import TwinClasses, rank_lists, single_classes
 
@@ -83,12 +83,10 @@ def test_distance_zero_has_gradient_zero() -> None:
 
 
 def test_unsorted_and_repeated_columns_pass_gradcheck() -> None:
-    indptr = torch.tensor([0, 3, 3, 5])
-    index = torch.tensor([2, 0, 2, 1, 0])
-    value = torch.randn(5, dtype=torch.float64, requires_grad=True)
+    branches, index = ((1, 2), ()), torch.tensor([[4, 0, 4, 3], [2, 0, 2, 5], [0, 0, 0, 1]])
+    value = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
     h = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda v, x: weighted_sum(indptr, index, v, x, 4), (value, h))
-    out = weighted_sum(indptr, index, value, h, 4)
-    rows = torch.tensor([0, 0, 0, 2, 2])
-    expected = torch.zeros_like(h).index_add(0, rows, value[:, None] * h[index])
-    torch.testing.assert_close(out, expected)
+    assert torch.autograd.gradcheck(lambda v, x: sum_entries(branches, index, v, x), (value, h))
+    messages = value[:, :, None] * h.view(6, 2)[index]
+    expected = torch.cat([messages[:, :3].sum(dim=1), messages[:, 3]], dim=1)
+    torch.testing.assert_close(sum_entries(branches, index, value, h), expected)

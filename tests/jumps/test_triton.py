@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
 from tests.oracles import dense_rank_lists
 
-from djgnn.jumps import SearchMemory, TwinClasses, triton_search
+from djgnn.jumps import SearchMemory, TwinClasses, engines, rank_lists, triton_search
 from djgnn.jumps.tiles import TiledPoints, kd_order
-from djgnn.jumps.triton_search import gpu_rank_lists, triton_available
+from djgnn.jumps.triton_search import triton_available
 
 pytest.importorskip("triton")
 
@@ -44,15 +47,19 @@ def alone(n: int) -> TwinClasses:
     return TwinClasses.from_labels(np.arange(n)).to(DEVICE)
 
 
-def oracle(points: torch.Tensor, twins: TwinClasses, num_ranks: int) -> torch.Tensor:
-    lists = dense_rank_lists(points[twins.class_of], num_ranks, twins)
-    return lists[twins.representative]
+def right(
+    points: torch.Tensor, twins: TwinClasses, num_ranks: int, memory: SearchMemory | None = None
+) -> bool:
+    u = points[twins.class_of]
+    found = rank_lists(u, twins, num_ranks, "triton", memory).index
+    return torch.equal(found, dense_rank_lists(u, num_ranks, twins))
 
 
 @pytest.fixture(autouse=True)
-def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a CPU: tiles so small that few points fill several chunks of them."""
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU: kernels there too, and tiles so small that few points fill several chunks."""
     if not GPU:
+        monkeypatch.setattr(engines, "uses_triton", lambda _: True)
         monkeypatch.setattr(TiledPoints, "CHUNK", 4)
         monkeypatch.setattr(triton_search, "TILE", 8)
 
@@ -79,7 +86,7 @@ def test_lists_are_those_of_the_oracle(
     take(path, monkeypatch)
     for p in (2, 5, 16) if GPU else (3,):
         points, twins = draw(kind, POINTS, p), alone(POINTS)
-        assert torch.equal(gpu_rank_lists(points, twins, 5), oracle(points, twins, 5))
+        assert right(points, twins, 5)
 
 
 @pytest.mark.parametrize("path", ["all pairs", "tiles"])
@@ -89,7 +96,7 @@ def test_twins_share_their_lists(path: str, monkeypatch: pytest.MonkeyPatch) -> 
     labels = np.random.default_rng(0).integers(0, POINTS // 2, POINTS)
     twins = TwinClasses.from_labels(labels).to(DEVICE)
     points = draw("uniform", twins.num_classes, 3)
-    assert torch.equal(gpu_rank_lists(points, twins, 6), oracle(points, twins, 6))
+    assert right(points, twins, 6)
 
 
 def test_an_order_of_earlier_positions_changes_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +104,7 @@ def test_an_order_of_earlier_positions_changes_no_list(monkeypatch: pytest.Monke
     points, twins, memory = draw("clustered", POINTS, 3), alone(POINTS), SearchMemory()
     for at in range(3 if GPU else 2):
         points = points + 0.1 * at * torch.sin(40 * points)
-        assert torch.equal(gpu_rank_lists(points, twins, 4, memory), oracle(points, twins, 4))
+        assert right(points, twins, 4, memory)
 
 
 def test_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +112,7 @@ def test_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     wide = 60 if GPU else 5
     points, twins = draw("uniform", POINTS, 3).double(), alone(POINTS)
     points[1] = points[0] + 1e-12
-    assert torch.equal(gpu_rank_lists(points, twins, wide), oracle(points, twins, wide))
+    assert right(points, twins, wide)
 
 
 def test_distances_that_float32_cannot_tell_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +120,7 @@ def test_distances_that_float32_cannot_tell_apart(monkeypatch: pytest.MonkeyPatc
     take("tiles", monkeypatch)
     points, twins = draw("uniform", POINTS, 3), alone(POINTS)
     points = (100 + 1e-4 * points).contiguous()
-    assert torch.equal(gpu_rank_lists(points, twins, 5), oracle(points, twins, 5))
+    assert right(points, twins, 5)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -121,7 +128,7 @@ def test_fewer_points_than_a_tile(path: str, monkeypatch: pytest.MonkeyPatch) ->
     take(path, monkeypatch)
     for n in (1, 3):
         points = draw("uniform", n, 2)
-        assert torch.equal(gpu_rank_lists(points, alone(n), n), oracle(points, alone(n), n))
+        assert right(points, alone(n), n)
 
 
 def test_boxes_exclude_little_in_many_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +142,7 @@ def test_boxes_exclude_little_in_many_dimensions(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.filterwarnings("ignore:All-NaN")
 def test_positions_that_are_not_finite_name_only_nodes() -> None:
     points = torch.full((40, 3), torch.nan, device=DEVICE)
-    found = gpu_rank_lists(points, alone(40), 5)
+    found = triton_search.gpu_rank_lists(points, alone(40), 5)
     assert bool(((found >= 0) & (found < 40)).all())
 
 
@@ -143,12 +150,18 @@ def test_positions_that_are_not_finite_name_only_nodes() -> None:
 def test_a_captured_search_is_the_search() -> None:
     points, twins = draw("clustered", 6000, 3), alone(6000)
     u = points.clone()
-    gpu_rank_lists(u, twins, 5)
+    rank_lists(u, twins, 5)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        found = gpu_rank_lists(u, twins, 5)
+        found = rank_lists(u, twins, 5).ranks
     for at in range(4):
         u.copy_(points + 0.02 * at * torch.sin(40 * points))
         graph.replay()
-        assert torch.equal(found, oracle(u, twins, 5))
+        assert torch.equal(found, dense_rank_lists(u, 5))
+
+
+def test_importing_djgnn_does_not_import_triton() -> None:
+    code = "import sys, djgnn.model, djgnn.training.run; print('triton' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"

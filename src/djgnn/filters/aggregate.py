@@ -1,8 +1,9 @@
-"""Aggregation through all filters at once, and its plain dense version.
+"""Aggregation through all filters at once, with gradients that are sparse products too.
 
-The obvious ways back are slow on a CPU: at 5,201 nodes the gradient of `embedding_bag` takes ten
-times, that of a `torch.sparse` tensor with learned values a thousand times as long as the way
-forth. Here both gradients are products again: one with the transposed table, one sampled at it.
+The usual backward passes are slow on a CPU: at 5,201 nodes the gradient of `embedding_bag` takes
+ten times, that of a `torch.sparse` tensor with learned values a thousand times as long as the
+forward pass. Here both gradients are products again: one with the transposed table, one sampled at
+its entries.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from torch import Tensor
 
 from djgnn.filters.table import FilterTable
 from djgnn.graph.operator import csr_product, csr_tensor, index_dtype
-from djgnn.jumps.triton_search import triton_available
+from djgnn.jumps.triton_search import uses_triton
+
+# Rows of a program of the Triton kernels.
+ROWS = 32
 
 
 def aggregate(table: FilterTable, h: Tensor, rows: Tensor | None = None) -> Tensor:
@@ -44,11 +48,11 @@ def aggregate(table: FilterTable, h: Tensor, rows: Tensor | None = None) -> Tens
 def aggregate_rows(
     table: FilterTable, nodes: Tensor, own: Tensor, near: Tensor, h: Tensor
 ) -> Tensor:
-    """Some rows of :func:`aggregate`, from the filters and features of those they need alone.
+    """Some rows of :func:`aggregate`, from the filters and features of the nodes they need.
 
     Args:
         table: The filters of `nodes`.
-        nodes: The nodes whose result is wanted, and all that their lists name.
+        nodes: The nodes whose result is wanted, and all nodes of their lists.
         own: Places among `nodes` of those whose result is wanted.
         near: Places among `nodes` of their lists.
         h: Rows of `nodes`.
@@ -67,28 +71,79 @@ def aggregate_rows(
     return sum_entries(table.branches, position, value, h)
 
 
+def normalized_entries(table: FilterTable) -> tuple[Tensor, Tensor]:
+    """The entries of the normalised filters, row (node, branch) by row, the self loop first.
+
+    Returns:
+        Positions (node * branches + branch) and values, both ``[n, branches + kept ranks]``.
+    """
+    position, value, inverse_root = looped_entries(table)
+    theirs = inverse_root.view(-1).index_select(0, position.view(-1)).view_as(value)
+    return position, normalize_entries(table.branches, value, inverse_root, theirs)
+
+
+def looped_entries(table: FilterTable, first: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    """The entries of the filters with their self loops, and 1 / sqrt of the row sums.
+
+    Args:
+        table: Filters of all nodes, or of successive ones.
+        first: The node of its first row.
+
+    Returns:
+        Positions (node * branches + branch) and values, both ``[n, branches + kept ranks]``, and
+        the roots ``[n, branches]``.
+    """
+    n = table.index.shape[0]
+    layout = _layout(table.branches, n, table.index.device)
+    itself = torch.arange(first, first + n, device=table.index.device)[:, None]
+    value, inverse_root = _looped_values(table, itself, layout)
+    node = torch.cat([itself, table.index], dim=1).index_select(1, layout.rank)
+    return node * table.num_branches + layout.branch, value, inverse_root
+
+
+def normalize_entries(
+    branches: tuple[tuple[int, ...], ...], value: Tensor, inverse_root: Tensor, theirs: Tensor
+) -> Tensor:
+    """Entries times the roots of their own row and of the row they point at.
+
+    Shapes:
+        value, theirs, result ``[n, E]``, inverse_root ``[n, branches]``.
+    """
+    branch = _layout(branches, value.shape[0], value.device).branch
+    # `index_select`, whose gradient is a plain scatter, not `embedding`, whose gradient sorts.
+    return value * inverse_root.index_select(1, branch) * theirs
+
+
 def sum_entries(
     branches: tuple[tuple[int, ...], ...], index: Tensor, value: Tensor, h: Tensor
 ) -> Tensor:
-    """Sum the rows of h, cut into blocks, that the entries of each branch name.
+    """Cut h into rows of one branch's width; sum ``value * h[index]`` over the entries of a branch.
+
+    On a GPU the gradient of h is summed by atomic additions: its last bits depend on their order.
 
     Args:
         branches: Ranks of each branch, see :class:`djgnn.filters.FilterTable`.
-        index: Row of each entry in h cut into blocks of one branch's width.
+        index: Row of each entry in h cut into rows, node * branches + branch.
         value: Coefficient of each entry.
-        h: What is summed.
+        h: One block of columns per branch, side by side.
 
     Shapes:
         index, value ``[m, E]``, h ``[any, branches * hidden]``, result
         ``[m, branches * hidden]``.
     """
-    layout = _layout(branches, index.shape[0], h.device)
-    if h.device.type == "cuda" and triton_available():
-        from djgnn.filters.triton_aggregate import triton_sum
-
-        return triton_sum(value, h, index, layout.starts, layout.branch)
-    hidden = h.shape[1] // len(branches)
-    return weighted_sum(layout.indptr, index.reshape(-1), value.reshape(-1), h, hidden)
+    layout, hidden = _layout(branches, index.shape[0], h.device), h.shape[1] // len(branches)
+    out: Tensor
+    if uses_triton(h):
+        out = _TritonSum.apply(value, h, index, layout.starts, layout.branch)  # type: ignore[no-untyped-call]
+    elif h.device.type == "cpu":
+        # It returns a tensor, not a view: an in-place operation on a view costs two copies.
+        out = _CSRSum.apply(value.reshape(-1), h, layout.indptr, index.reshape(-1), hidden)  # type: ignore[no-untyped-call]
+    else:
+        rows, starts = h.contiguous().view(-1, hidden), layout.indptr[:-1].to(index.dtype)
+        flat, weights = index.reshape(-1), value.reshape(-1)
+        out = F.embedding_bag(flat, rows, starts, mode="sum", per_sample_weights=weights)
+        out = out.view(-1, h.shape[1])
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,50 +177,6 @@ def _layout(branches: tuple[tuple[int, ...], ...], n: int, device: torch.device)
     return _Layout(*(part.to(device) for part in parts))
 
 
-def normalized_entries(table: FilterTable) -> tuple[Tensor, Tensor]:
-    """Row (node, branch) by row, the entries of the normalised filters, the self loop first.
-
-    Returns:
-        Positions (node * branches + branch) and values, both ``[n, branches + kept ranks]``.
-    """
-    position, value, inverse_root = looped_entries(table)
-    theirs = inverse_root.view(-1).index_select(0, position.view(-1)).view_as(value)
-    return position, normalize_entries(table.branches, value, inverse_root, theirs)
-
-
-def looped_entries(table: FilterTable, first: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-    """The entries of the filters with their self loops, and 1 / sqrt of the row sums.
-
-    Args:
-        table: Filters of all nodes, or of successive ones.
-        first: The node of its first row.
-
-    Returns:
-        Positions (node * branches + branch) and values, both ``[n, branches + kept ranks]``, and
-        the roots ``[n, branches]``.
-    """
-    n, branches = table.index.shape[0], table.num_branches
-    layout = _layout(table.branches, n, table.index.device)
-    branch, rank = layout.branch, layout.rank
-    itself = torch.arange(first, first + n, device=branch.device)[:, None]
-    value, inverse_root = _looped_values(table, itself, layout)
-    node = torch.cat([itself, table.index], dim=1).index_select(1, rank)
-    return node * branches + branch, value, inverse_root
-
-
-def normalize_entries(
-    branches: tuple[tuple[int, ...], ...], value: Tensor, inverse_root: Tensor, theirs: Tensor
-) -> Tensor:
-    """Entries times the roots of their own row and of the row they point at.
-
-    Shapes:
-        value, theirs, result ``[n, E]``, inverse_root ``[n, branches]``.
-    """
-    branch = _layout(branches, value.shape[0], value.device).branch
-    # `index_select`, whose gradient is a plain scatter, not `embedding`, whose gradient sorts.
-    return value * inverse_root.index_select(1, branch) * theirs
-
-
 def _looped_values(table: FilterTable, itself: Tensor, layout: _Layout) -> tuple[Tensor, Tensor]:
     """Entries of the filters with their diagonal set to 1, and 1 / sqrt of their row sums.
 
@@ -180,32 +191,8 @@ def _looped_values(table: FilterTable, itself: Tensor, layout: _Layout) -> tuple
     return value, (value @ layout.belongs.to(value.dtype)).rsqrt()
 
 
-def weighted_sum(indptr: Tensor, index: Tensor, value: Tensor, h: Tensor, hidden: int) -> Tensor:
-    """Cut h into rows of width `hidden`; row r of the result sums ``value[e] * h[index[e]]``.
-
-    Args:
-        indptr: Where the entries of each row begin, and the end of the last.
-        index: Row of h of each entry.
-        value: Coefficient of each entry.
-        h: What is summed.
-        hidden: Width of a row.
-
-    Shapes:
-        indptr ``[m * blocks + 1]``, index and value ``[entries]``, h ``[n, blocks * hidden]``,
-        result ``[m, blocks * hidden]``.
-    """
-    if h.device.type == "cpu":
-        # One tensor comes back, no view of it: an in-place step on a view costs two copies.
-        out: Tensor = _WeightedSum.apply(value, h, indptr, index, hidden)  # type: ignore[no-untyped-call]
-        return out
-    rows = h.contiguous().view(-1, hidden)
-    starts = indptr[:-1].to(index.dtype)
-    summed = F.embedding_bag(index, rows, starts, mode="sum", per_sample_weights=value)
-    return summed.view(-1, h.shape[1])
-
-
-class _WeightedSum(torch.autograd.Function):
-    """CSR product on the CPU with a way back as cheap as the way forth."""
+class _CSRSum(torch.autograd.Function):
+    """CSR product on the CPU; its backward pass costs about as much as the forward pass."""
 
     @staticmethod
     def forward(
@@ -239,3 +226,43 @@ class _WeightedSum(torch.autograd.Function):
             to_h = torch.empty_like(h)
             csr_product(transposed, grad, to_h.view(-1, ctx.hidden))
         return to_value, to_h, None, None, None
+
+
+class _TritonSum(torch.autograd.Function):
+    """One kernel forward, one backward; messages are never stored."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, value: Tensor, h: Tensor, index: Tensor, starts: Tensor, branch_of: Tensor
+    ) -> Tensor:
+        from djgnn.filters.triton_kernels import forward_kernel
+
+        value, h, index = value.contiguous(), h.contiguous(), index.contiguous()
+        branches = starts.numel() - 1
+        (rows, entries), hidden = value.shape, h.shape[1] // branches
+        out = h.new_empty(rows, h.shape[1])
+        # Columns of a program: a power of two, at most 128.
+        width = min(1 << max(hidden - 1, 0).bit_length(), 128)
+        forward_kernel[(-(-rows // ROWS), branches, -(-hidden // width))](
+            h, index, value, starts, out, rows, hidden, entries, branches, ROWS=ROWS, WIDTH=width
+        )
+        ctx.save_for_backward(value, h, index, branch_of)
+        ctx.branches, ctx.width = branches, width
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None, None]:
+        from djgnn.filters.triton_kernels import backward_kernel
+
+        value, h, index, branch_of = ctx.saved_tensors
+        (rows, entries), hidden = value.shape, h.shape[1] // ctx.branches
+        wants_value, wants_h = ctx.needs_input_grad[:2]
+        to_value = torch.empty_like(value) if wants_value else value
+        to_h = torch.zeros_like(h) if wants_h else h
+        backward_kernel[(-(-rows // ROWS), entries)](
+            h, index, value, branch_of, grads[0].contiguous(), to_value, to_h,
+            rows, hidden, entries, ctx.branches,
+            ROWS=ROWS, WIDTH=ctx.width, BLOCKS=-(-hidden // ctx.width),
+            TO_VALUE=wants_value, TO_H=wants_h,
+        )  # fmt: skip
+        return to_value if wants_value else None, to_h if wants_h else None, None, None, None

@@ -33,14 +33,9 @@ def branch_ranks(support: str, num_jumps: int) -> tuple[tuple[int, ...], ...]:
         raise ValueError(f"support must be one of {', '.join(SUPPORTS)} (got '{support}')")
     if num_jumps < 1:
         raise ValueError(f"num_jumps must be at least 1 (got {num_jumps})")
-    if support == "author":
-        return tuple(_alternate(k) for k in range(num_jumps))
-    if support == "paper":
-        return tuple(_alternate(k) for k in range(num_jumps + 1))
+    if support in ("author", "paper"):
+        branches = num_jumps if support == "author" else num_jumps + 1
+        return tuple(tuple(range(2 - k % 2, k + 1, 2)) for k in range(branches))
     if support == "cumulative":
         return tuple(tuple(range(1, k + 1)) for k in range(num_jumps + 1))
     return tuple((k,) if k else () for k in range(num_jumps + 1))
-
-
-def _alternate(k: int) -> tuple[int, ...]:
-    return tuple(range(2 - k % 2, k + 1, 2))

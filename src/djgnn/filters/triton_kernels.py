@@ -1,16 +1,9 @@
-"""Triton kernels of the aggregation: gathers forth, gathers and atomic sums back."""
+"""Triton kernels of the aggregation: gathers forward, gathers and atomic sums backward."""
 # mypy: ignore-errors
 
 from __future__ import annotations
 
-try:
-    import triton.language as tl
-    from triton import jit
-except ImportError:  # only a GPU calls these, and only with Triton
-
-    def jit(kernel):
-        """Leave a kernel as it is."""
-        return kernel
+from djgnn.jumps.triton_kernels import jit, tl
 
 
 @jit
@@ -38,7 +31,7 @@ def forward_kernel(
 def backward_kernel(
     h, index, value, branch_of, grad, to_value, to_h, num_rows, hidden, entries, branches,
     ROWS: tl.constexpr, WIDTH: tl.constexpr, BLOCKS: tl.constexpr,
-    VALUES: tl.constexpr, ROWS_TOO: tl.constexpr,
+    TO_VALUE: tl.constexpr, TO_H: tl.constexpr,
 ):  # fmt: skip
     """Of entry e of row i: ``grad[i, b] . h[j]`` to its value, ``value * grad[i, b]`` to h[j]."""
     i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -54,11 +47,11 @@ def backward_kernel(
         place = (i * branches + b)[:, None] * hidden + column[None, :]
         mine = tl.load(grad + place, mask=inside, other=0.0)
         there = j[:, None] * hidden + column[None, :]
-        if VALUES:
+        if TO_VALUE:
             dot += tl.sum(mine * tl.load(h + there, mask=inside, other=0.0), axis=1)
-        if ROWS_TOO:
-            # A node beyond the graph's own support, of value 0, adds nothing.
+        if TO_H:
+            # The entry of a node in its own list has value 0 and adds nothing.
             adds = inside & (v != 0)[:, None]
             tl.atomic_add(to_h + there, v[:, None] * mine, mask=adds, sem="relaxed")
-    if VALUES:
+    if TO_VALUE:
         tl.store(to_value + i * entries + e, dot, mask=live)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from djgnn.jumps.triton_search import MAX_DIMENSION, MAX_WIDTH, triton_available
+from djgnn.jumps.triton_search import MAX_DIMENSION, MAX_WIDTH, uses_triton
 
 Engine = Callable[[Tensor, int, Tensor | None], Tensor]
 
@@ -73,9 +73,8 @@ ENGINES: dict[str, Engine] = {"kdtree": kdtree, "blockwise": blockwise, "triton"
 
 def on_tiles(name: str, points: Tensor, width: int) -> bool:
     """Whether the engine of that name is the Triton search: on a GPU, for lists up to 64."""
-    if name not in ("auto", "triton") or points.device.type != "cuda" or width > MAX_WIDTH:
-        return False
-    return points.shape[1] <= MAX_DIMENSION and triton_available()
+    fits = width <= MAX_WIDTH and points.shape[1] <= MAX_DIMENSION
+    return name in ("auto", "triton") and fits and uses_triton(points)
 
 
 def choose_engine(name: str, points: Tensor) -> Engine:

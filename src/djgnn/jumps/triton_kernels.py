@@ -7,6 +7,7 @@ try:
     import triton.language as tl
     from triton import jit
 except ImportError:  # these are called on a GPU only, and only with Triton
+    tl = None
 
     def jit(kernel):
         """Leave a kernel as it is."""

@@ -51,6 +51,11 @@ def triton_available() -> bool:
     return True
 
 
+def uses_triton(values: Tensor) -> bool:
+    """Whether Triton's kernels compute with this tensor: on a GPU."""
+    return values.is_cuda and triton_available()
+
+
 def capturable(m: int, num_ranks: int) -> bool:
     """Whether m points are ranked without host synchronisation, so also in a CUDA graph."""
     return m <= ALL_PAIRS and m * num_ranks**2 <= ALL_PAIRS_ELEMENTS
