@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from djgnn.bench.slots import with_driver
+from djgnn.bench.search import with_driver
+from djgnn.bench.tune import finished_trials
 
 pytest.importorskip("optuna")
 pytest.importorskip("psycopg2")
@@ -104,17 +105,18 @@ def test_two_processes_together_run_exactly_the_trials_asked_for(
     assert [process.returncode for process in processes] == [0, 0]
     cards = [json.loads(out)["searches"][0] for out in printed]
     assert cards[0]["study"] == cards[1]["study"]
-    assert max(card["trials"] for card in cards) == TRIALS
+    assert [card["trials"] for card in cards] == [TRIALS, TRIALS]  # each waits for the other
 
     import optuna
 
     storage = optuna.storages.RDBStorage(with_driver(server))
     study = optuna.load_study(study_name=cards[0]["study"], storage=storage)
-    finished = [t for t in study.trials if t.state.is_finished()]
-    assert sorted(t.number for t in finished) == list(range(TRIALS))
-    assert not [t for t in study.trials if t.state == optuna.trial.TrialState.RUNNING]
-    ran = {t.number: t.user_attrs["worker"]["pid"] for t in finished}
-    assert set(ran.values()) <= {process.pid for process in processes}
+    finished = finished_trials(study, TRIALS)
+    assert len(finished) == TRIALS
+    assert all(t.state.is_finished() for t in study.trials)
+    assert all("surplus" in t.user_attrs for t in study.trials if t not in finished)
+    ran = {int(t.user_attrs["process"].rpartition(":")[2]) for t in finished}
+    assert ran <= {process.pid for process in processes}
     kept = [len(list((tmp_path / name / "splits").glob("*.json"))) for name in "ab"]
     assert sum(kept) == TRIALS  # every trial was trained in one process, and once
     print(f"trials per process: {kept}")

@@ -5,20 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
-from djgnn.bench import runner as runners
-from djgnn.bench import slots as slot_module
-from djgnn.bench.search import Search, make_search
-from djgnn.bench.slots import Slots
+from djgnn.bench import pool
+from djgnn.bench import search as search_module
+from djgnn.bench.search import Search, make_search, open_study
 from djgnn.bench.spec import read_recipe
-from djgnn.bench.store import Store
-from djgnn.bench.tune import best_trial, work
+from djgnn.bench.tune import best_trial, finished_trials, run_search
 from djgnn.bench.worker import main as worker
 from djgnn.cli.tune import TuneOptions, run_tune
 from djgnn.errors import InputError
@@ -80,82 +81,138 @@ def test_a_random_search_is_run_elsewhere_and_taken_in(
     arguments = ["--out", str(results), "--workers", "0", "--data", str(folder), "--device", "cpu"]
     assert worker(arguments, io.StringIO(cells.read_text())) == 0
     run_tune(replace(options, out=tmp_path / "there"))
-    monkeypatch.setattr(runners.Runner, "run", None)  # nothing may be run any more
+    monkeypatch.setattr(pool.Runner, "run", None)  # nothing may be run any more
     run_tune(replace(options, imports=[results]))
     assert history(tmp_path / "here") == history(tmp_path / "there")
     with pytest.raises(InputError, match="only a random search can be run elsewhere"):
         run_tune(replace(options, sampler="tpe", export=cells))
 
 
-def test_two_workers_on_one_file_never_run_a_trial_twice(
+def test_two_processes_on_one_file_never_run_a_trial_twice(
     tiny: Graph, folder: Path, tmp_path: Path, monkeypatch
 ) -> None:
-    """Threads with connections of their own; each would take every slot it is let to."""
+    """Threads with connections of their own; each would run every trial it is let to."""
     search, url = search_of(tiny, sampler="random"), f"sqlite:///{tmp_path}/s.db"
-    monkeypatch.setattr(
-        "djgnn.bench.tune._run_trial",
-        lambda search, trial, store, runner: (float(trial.number), _state("COMPLETE"), ""),
-    )
-    took: dict[str, list[int]] = {"a": [], "b": []}
+    scored: list[int] = []
 
-    def run(name: str) -> None:
-        work(search, url, 12, tmp_path, "cpu", folder, lambda t: took[name].append(t.number))
+    def score(search, trial, store, run):
+        scored.append(trial.number)
+        return float(trial.number)
 
-    Slots(search, url, 12)
-    threads = [threading.Thread(target=run, args=(name,)) for name in took]
+    monkeypatch.setattr("djgnn.bench.tune._score", score)
+    took: list[int] = []
+
+    def run() -> None:
+        run_search(
+            search, url, 12, tmp_path, device="cpu", data=folder,
+            follow=lambda trial: took.append(trial.number),
+        )  # fmt: skip
+
+    open_study(search, url)
+    threads = [threading.Thread(target=run) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(took["a"] + took["b"]) == list(range(12))
-    assert best_trial(Slots(search, url, 12).finished()).number == 11
+    assert len(scored) == len(set(scored)) == 12
+    assert sorted(took) == sorted(scored)
+    finished = finished_trials(open_study(search, url), 12)
+    assert sorted(t.number for t in finished) == sorted(scored)
+    assert best_trial(finished).value == max(scored)
 
 
-def test_what_a_dead_worker_left_is_run_again(tiny: Graph, folder: Path, tmp_path: Path) -> None:
+KILLED = """
+import sys, time
+from djgnn.bench import search, tune
+
+def score(of, trial, store, run):
+    of.suggest(trial)
+    print("begun", flush=True)
+    time.sleep(600)
+
+search.BEAT, tune._score = 1, score
+plan = search.make_search("mlp", "own", (0, 1), epochs=2, data_sha256=sys.argv[1])
+tune.run_search(plan, sys.argv[2], 2, sys.argv[3], device="cpu", data=sys.argv[4])
+"""
+
+
+def test_the_trial_of_a_killed_process_is_retried(
+    tiny: Graph, folder: Path, tmp_path: Path, monkeypatch
+) -> None:
     search, url = search_of(tiny), f"sqlite:///{tmp_path}/s.db"
-    dead = Slots(search, url, 2)
-    dead.me = {**dead.me, "born": "1"}  # a process of this number that lives no more
-    left = dead.claim()
-    params = search.suggest(left)
-    assert work(search, url, 2, tmp_path, "cpu", folder) == 2
-    finished = Slots(search, url, 2).finished()
-    assert [t.number for t in finished] == [0, 1]
-    assert finished[0].params == params
-    assert not dead.finish(left, 99.0, _state("COMPLETE"), "")  # it comes too late
+    arguments = [sys.executable, "-c", KILLED, tiny.content_hash, url, tmp_path, folder]
+    process = subprocess.Popen(list(map(str, arguments)), stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"begun\n"
+    process.kill()
+    process.communicate()
+    (left,) = open_study(search, url).trials
+    monkeypatch.setattr(search_module, "BEAT", 1)
+    monkeypatch.setattr(search_module, "GRACE", 1)
+    run_search(search, url, 2, tmp_path, device="cpu", data=folder)
+    finished = finished_trials(open_study(search, url), 2)
+    assert [t.state.name for t in finished] == ["COMPLETE", "COMPLETE"]
+    assert left.number not in [t.number for t in finished]
+    assert left.params in [t.params for t in finished]
 
 
-def test_another_machine_is_given_time(tiny: Graph, tmp_path: Path, monkeypatch) -> None:
+def test_a_trial_that_runs_elsewhere_is_waited_for(
+    tiny: Graph, folder: Path, tmp_path: Path, monkeypatch
+) -> None:
     search, url = search_of(tiny), f"sqlite:///{tmp_path}/s.db"
-    far = Slots(search, url, 1)
-    far.me = {**far.me, "host": "elsewhere"}
-    assert far.claim() is not None
-    assert Slots(search, url, 1).claim() is None
-    monkeypatch.setattr(slot_module, "GRACE", -1.0)
-    assert Slots(search, url, 1).claim() is not None
+    monkeypatch.setattr(search_module, "BEAT", 1)
+    monkeypatch.setattr(search_module, "GRACE", 2)
+    begun, go = threading.Event(), threading.Event()
+
+    def score(*_: object) -> float:
+        begun.set()
+        assert go.wait(60)
+        return 1.0
+
+    monkeypatch.setattr("djgnn.bench.tune._score", score)
+
+    def run() -> None:
+        run_search(search, url, 1, tmp_path, device="cpu", data=folder)
+
+    elsewhere, here = threading.Thread(target=run), threading.Thread(target=run)
+    elsewhere.start()
+    assert begun.wait(60)
+    here.start()
+    time.sleep(3)  # longer than without a heartbeat
+    assert here.is_alive()
+    go.set()
+    here.join()
+    elsewhere.join()
+    assert [t.number for t in open_study(search, url).trials] == [0]
 
 
-def test_signs_of_life_go_on_after_an_error(tiny: Graph, tmp_path: Path, monkeypatch) -> None:
-    slots = Slots(search_of(tiny), f"sqlite:///{tmp_path}/s.db", 1)
-    trial = slots.claim()
-    before = slots.storage.get_trial(trial._trial_id).user_attrs["beat"]
-    real, calls, beaten = slots.storage.set_trial_user_attr, [], threading.Event()
+def test_an_interrupted_trial_is_run_again(folder: Path, tmp_path: Path, monkeypatch) -> None:
+    run_tune(options_for(folder, tmp_path / "whole", 3, splits="0"))
+    real, calls = pool.Runner.run, []
 
-    def sometimes(*arguments: object) -> None:
-        calls.append(arguments)
-        if len(calls) < 3:
-            raise OSError("the storage is away")
-        real(*arguments)
-        beaten.set()
+    def interrupted(self, spec, split):
+        calls.append(split)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(self, spec, split)
 
-    monkeypatch.setattr(slots.storage, "set_trial_user_attr", sometimes)
-    monkeypatch.setattr(slot_module, "BEAT", 0.01)
-    with slots.alive(trial):
-        assert beaten.wait(30)
-    assert slots.storage.get_trial(trial._trial_id).user_attrs["beat"] > before
+    monkeypatch.setattr(pool.Runner, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_tune(options_for(folder, tmp_path / "parts", 3, splits="0"))
+    run_tune(options_for(folder, tmp_path / "parts", 3, splits="0"))
+    assert len(calls) == 4
+    assert history(tmp_path / "parts") == history(tmp_path / "whole")
+
+
+def test_trials_in_child_processes(folder: Path, tmp_path: Path) -> None:
+    options = options_for(folder, tmp_path / "children", 3, splits="0", sampler="random")
+    card = run_tune(replace(options, workers=2))["searches"][0]
+    assert (card["trials"], card["complete"]) == (3, 3)
+    run_tune(replace(options, out=tmp_path / "here"))
+    assert history(tmp_path / "children") == history(tmp_path / "here")
 
 
 def test_failures_use_up_a_trial_and_say_why(folder: Path, tmp_path: Path, monkeypatch) -> None:
-    real, calls = runners.build, []
+    real, calls = pool.build, []
 
     def sometimes(recipe, graph, device):
         calls.append(recipe)
@@ -163,24 +220,25 @@ def test_failures_use_up_a_trial_and_say_why(folder: Path, tmp_path: Path, monke
             raise MemoryError("too big")
         return real(recipe, graph, device)
 
-    monkeypatch.setattr(runners, "build", sometimes)
+    monkeypatch.setattr(pool, "build", sometimes)
     card = run_tune(options_for(folder, tmp_path, 2))["searches"][0]
     assert (card["fail"], card["complete"]) == (1, 1)
     assert history(tmp_path)[0]["reason"] == "MemoryError: too big"
 
 
 def test_hopeless_trials_are_pruned_between_splits(tiny: Graph, tmp_path: Path) -> None:
-    search = search_of(tiny)
-    study = Slots(search, f"sqlite:///{tmp_path}/s.db", 6).study
-    for value in (80.0, 81.0, 82.0, 83.0, 84.0):
-        trial = study.ask()
+    study = open_study(search_of(tiny), f"sqlite:///{tmp_path}/s.db")
+    values = iter([80.0, 81.0, 82.0, 83.0, 84.0, 90.0, 10.0])
+    pruned = []
+
+    def objective(trial):
+        value = next(values)
         trial.report(value, 0)
-        study.tell(trial, value)
-    good, bad = study.ask(), study.ask()
-    good.report(90.0, 0)
-    bad.report(10.0, 0)
-    assert bad.should_prune()
-    assert not good.should_prune()
+        pruned.append(trial.should_prune())
+        return value
+
+    study.optimize(objective, n_trials=7)
+    assert pruned == [False] * 6 + [True]
 
 
 @pytest.mark.parametrize(
@@ -192,20 +250,20 @@ def test_hopeless_trials_are_pruned_between_splits(tiny: Graph, tmp_path: Path) 
         ({"model": "nothing"}, "model must be one of"),
         ({"storage": "postgresql://nobody@127.0.0.1:1/none"}, "storage: cannot be opened"),
         ({"storage": "postgresql://me:S3cr@etPw@127.0.0.1:1/x"}, "in a password as %40, %3A"),
-        ({"storage": "postgresql://me:pw@127.0.0.1:port/x"}, "storage: no address"),
+        ({"storage": "postgresql://me:pw@127.0.0.1:port/x"}, "storage: not an address"),
     ],
 )
 def test_wrong_options_are_named(
     folder: Path, tmp_path: Path, change: dict, message: str, monkeypatch
 ) -> None:
-    monkeypatch.setattr(slot_module, "OPENING", 1)
+    monkeypatch.setattr(search_module, "OPENING", 1)
     with pytest.raises(InputError, match=message):
         run_tune(replace(options_for(folder, tmp_path, 1), **change))
 
 
 def other_code(monkeypatch) -> None:
-    for module in ("search", "store", "runner"):
-        monkeypatch.setattr(f"djgnn.bench.{module}.code_version", lambda model: "9.9+other")
+    for module in ("search", "store", "record"):
+        monkeypatch.setattr(f"djgnn.bench.{module}.code_version", lambda: "9.9+other")
 
 
 def test_trials_of_other_code_count_only_if_allowed(
@@ -213,9 +271,9 @@ def test_trials_of_other_code_count_only_if_allowed(
 ) -> None:
     options = options_for(folder, tmp_path, 2, splits="0")
     first = run_tune(options)["searches"][0]
-    rows, real, ran = history(tmp_path), runners.Runner.run, []
+    rows, real, ran = history(tmp_path), pool.Runner.run, []
     monkeypatch.setattr(
-        runners.Runner, "run", lambda self, spec, s: ran.append(s) or real(self, spec, s)
+        pool.Runner, "run", lambda self, spec, s: ran.append(s) or real(self, spec, s)
     )
     other_code(monkeypatch)
     allowed = run_tune(replace(options, any_code=True))["searches"][0]
@@ -226,11 +284,10 @@ def test_trials_of_other_code_count_only_if_allowed(
 
 def test_a_study_of_any_code_goes_on(tiny: Graph, tmp_path: Path, monkeypatch) -> None:
     search, url = search_of(tiny, any_code=True), f"sqlite:///{tmp_path}/s.db"
-    slots = Slots(search, url, 1)
-    slots.finish(slots.claim(), 50.0, _state("COMPLETE"), "")
+    open_study(search, url).optimize(lambda trial: 50.0, n_trials=1)
     other_code(monkeypatch)
-    assert len(Slots(search_of(tiny, any_code=True), url, 1).finished()) == 1
-    assert not Slots(search_of(tiny), url, 1).finished()
+    assert len(open_study(search_of(tiny, any_code=True), url).trials) == 1
+    assert not open_study(search_of(tiny), url).trials
 
 
 def test_studies_from_before_the_code_counted_keep_their_name() -> None:
@@ -243,10 +300,3 @@ def test_another_search_has_another_name(tiny: Graph) -> None:
     assert search.name == search_of(tiny).name
     others = [search_of(tiny, seed=1), search_of(tiny, pruner="none"), replace(search, splits=(0,))]
     assert len({search.name, *(other.name for other in others)}) == 4
-    assert Store  # the folder is not part of the name
-
-
-def _state(name: str):
-    import optuna
-
-    return optuna.trial.TrialState[name]

@@ -40,8 +40,8 @@ class CellResult:
     dataset: str
     preset: str
     protocol: str
-    seed: int
     metric: str
+    seed: int
     splits: tuple[SplitResult, ...]
     seconds: float
     peak_memory_mib: float
@@ -61,27 +61,14 @@ class CellResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; ``None`` for figures that are not there."""
-        values = {
-            "model": self.model,
-            "dataset": self.dataset,
-            "preset": self.preset,
-            "protocol": self.protocol,
-            "metric": self.metric,
-            "seed": self.seed,
-            "splits": [s.to_dict() for s in self.splits],
+        means = {
             "validation_mean": self.mean("validation"),
             "test_mean": self.mean("test"),
             "test_std": self.std("test"),
             "oracle_mean": self.mean("oracle_test"),
             "oracle_std": self.std("oracle_test"),
-            "seconds": self.seconds,
-            "peak_memory_mib": self.peak_memory_mib,
-            "parameters": self.parameters,
-            "data_sha256": self.data_sha256,
-            "versions": self.versions,
-            "config": self.config,
         }
-        plain: dict[str, Any] = json_values(values)
+        plain: dict[str, Any] = json_values({**dataclasses.asdict(self), **means})
         return plain
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from djgnn.bench.code_version import code_version
 from djgnn.bench.critical_difference import draw_diagram
 from djgnn.bench.document import Document, Grid, Section
 from djgnn.bench.findings import (
@@ -23,6 +22,7 @@ from djgnn.bench.findings import (
 )
 from djgnn.bench.paper import PaperTable, Printed, thin_claims
 from djgnn.bench.plan import DataFacts
+from djgnn.bench.spec import code_version
 from djgnn.bench.store import FinishedCell
 
 FIGURE = "critical-difference.svg"
@@ -230,7 +230,7 @@ def _remarks(page: Page, cells: Cells) -> list[str]:
             "printed one, ours where none is printed) of the paper's corrected figure."
         )
     others = sum(
-        record.code != code_version(cell.spec.model)
+        record.code != code_version()
         for cell in page.cells
         for record in cell.records
     )

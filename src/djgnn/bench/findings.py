@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from djgnn.bench.plan import DataFacts, shared_splits
+from djgnn.bench.plan import DataFacts
 from djgnn.bench.statistics import (
     Paired,
     average_ranks,
@@ -65,7 +65,8 @@ def compare_cells(
     a: FinishedCell, b: FinishedCell, facts: Mapping[str, DataFacts], key: str = "test"
 ) -> Paired | None:
     """Two cells of one data set on the splits both have figures for; ``None`` without any."""
-    splits = list(shared_splits([a, b]))
+    done = ({record.split for record in cell.records if record.done} for cell in (a, b))
+    splits = sorted(set.intersection(*done))
     if not splits:
         return None
     first, second = (

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from djgnn.bench.pool import Limits, Unit, run_units
-from djgnn.bench.record import SplitRecord, now
-from djgnn.bench.runner import identity
-from djgnn.bench.spec import CellSpec, data_key
+from djgnn.bench.pool import Limits, Lost, Unit, run_units
+from djgnn.bench.record import SplitRecord
+from djgnn.bench.spec import CellSpec, code_version, data_key, split_sizes
 from djgnn.bench.store import FinishedCell, Store
 from djgnn.errors import InputError
 from djgnn.graph import Graph
 from djgnn.training.inputs import choose_device
-from djgnn.training.provenance import versions
-
-Follow = Callable[[int, int, SplitRecord], None]
 
 
 @dataclass(frozen=True)
@@ -36,13 +32,11 @@ class DataFacts:
     @classmethod
     def of(cls, graph: Graph) -> DataFacts:
         """Read them off a graph."""
-        parts = [graph.split(i) for i in range(graph.num_splits)]
-        sizes = [tuple(int(m.sum()) for m in (p.train, p.val, p.test)) for p in parts]
         return cls(
             name=graph.name,
             sha256=data_key(graph),
             metric=graph.metric,
-            sizes=tuple((a, b, c) for a, b, c in sizes),
+            sizes=tuple(split_sizes(graph, split) for split in range(graph.num_splits)),
             remarks=tuple(str(text) for text in graph.card.get("oddities", ())),
             counterpart=str(graph.card.get("counterpart") or ""),
         )
@@ -79,7 +73,8 @@ def missing_units(
     units: dict[str, Unit] = {}
     for spec in specs:
         for split in store.missing(spec, facts[spec.dataset].sha256, retry_failed):
-            units.setdefault(_key((spec, split), facts), (spec, split))
+            key = spec.key(split, facts[spec.dataset].sha256, code_version())
+            units.setdefault(key, (spec, split))
     return list(units.values())
 
 
@@ -93,7 +88,7 @@ def run_plan(
     data: str | Path | None = None,
     limits: Limits | None = None,
     retry_failed: bool = False,
-    follow: Follow | None = None,
+    follow: Callable[[int, int, SplitRecord], None] | None = None,
 ) -> list[FinishedCell]:
     """Run the splits that are missing, keep each at once, and return the finished cells.
 
@@ -111,20 +106,18 @@ def run_plan(
         follow: Called after every split with the number of splits run, of all, and its record.
     """
     units = missing_units(specs, facts, store, retry_failed)
-    for spec in specs:
-        _write_if_finished(store, spec, facts)
-    where = choose_device(device).type if units else device
-    lost = lost_records(facts, where)
+    for cell in finished_cells(specs, facts, store):
+        store.write_cell(cell)
+    lost = lost_records(facts, choose_device(device).type if units else device)
     run = run_units(units, workers=workers, device=device, data=data, limits=limits, lost=lost)
-    of_key = {_key(unit, facts): unit for unit in units}
     for number, record in enumerate(run, start=1):
         store.put(record)
-        if record.key in of_key:
-            _write_if_finished(store, of_key[record.key][0], facts)
+        model = record.label.partition(":")[0]
+        changed = [s for s in specs if (s.model, s.dataset) == (model, record.dataset)]
+        for cell in finished_cells(changed, facts, store):
+            store.write_cell(cell)
         if follow is not None:
             follow(number, len(units), record)
-    for spec in specs:  # cells that share their splits with another
-        _write_if_finished(store, spec, facts)
     return finished_cells(specs, facts, store)
 
 
@@ -136,16 +129,16 @@ def finished_cells(
     return [cell for cell in cells if cell is not None]
 
 
-def lost_records(
-    facts: Mapping[str, DataFacts], device: str
-) -> Callable[[Unit, str, str, float], SplitRecord]:
+def lost_records(facts: Mapping[str, DataFacts], device: str) -> Lost:
     """A maker of records for splits whose process ended before it could write one."""
 
     def lost(unit: Unit, status: str, reason: str, seconds: float) -> SplitRecord:
         spec, split = unit
         fact = facts[spec.dataset]
-        return SplitRecord(
-            **identity(spec, split, fact.sha256),
+        return SplitRecord.of(
+            spec,
+            split,
+            fact.sha256,
             status=status,
             reason=reason,
             result=None,
@@ -154,27 +147,6 @@ def lost_records(
             peak_memory_mib=0.0,
             seconds=seconds,
             device=device,
-            metric=fact.metric,
-            versions=versions(),
-            finished=now(),
         )
 
     return lost
-
-
-def shared_splits(cells: Sequence[FinishedCell]) -> Iterator[int]:
-    """The splits on which all of the cells have figures."""
-    kept = [{r.split for r in cell.records if r.done} for cell in cells]
-    yield from sorted(set.intersection(*kept)) if kept else ()
-
-
-def _key(unit: Unit, facts: Mapping[str, DataFacts]) -> str:
-    spec, split = unit
-    key: str = identity(spec, split, facts[spec.dataset].sha256)["key"]
-    return key
-
-
-def _write_if_finished(store: Store, spec: CellSpec, facts: Mapping[str, DataFacts]) -> None:
-    cell = store.cell(spec, facts[spec.dataset].sha256)
-    if cell is not None:
-        store.write_cell(cell)

@@ -1,36 +1,43 @@
-"""Splits over several processes: each has one thread, none outlives its parent, a dead one counts.
+"""Splits of cells, run in this process or over several, every outcome turned into a record.
 
-The standard library's pools give up as a whole when the system kills one process for its memory;
-here that split is recorded as out of memory and the rest goes on.
+A worker is a child process with one thread. One that the system kills, most likely for its memory,
+or that runs out of time costs its split; the rest continues.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from djgnn.bench.cell import Built, build, run_split, train_split
 from djgnn.bench.record import SplitRecord
-from djgnn.bench.spec import CellSpec
+from djgnn.bench.spec import CellSpec, data_key, split_sizes
+from djgnn.checking import json_values
+from djgnn.graph import Graph
+from djgnn.training.inputs import choose_device
+from djgnn.training.provenance import PeakMemory
 
 Unit = tuple[CellSpec, int]
 """One split of one cell."""
 Lost = Callable[[Unit, str, str, float], SplitRecord]
 """Makes the record of a split that its process did not survive: status, reason, seconds."""
-BEGUN = "begun"
-"""What a worker answers to a unit; without it a dead one never got to it."""
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How long things may take, in seconds; ``None`` is for ever.
+    """How long things may take, in seconds; ``None`` is without limit.
 
     Args:
         split: One split; a longer one is ended and recorded as out of time.
@@ -41,197 +48,253 @@ class Limits:
     total: float | None = None
 
 
+class Runner:
+    """Runs splits one after another in this process; keeps the last graph and the last model.
+
+    Args:
+        device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
+        data: Folder with data sets, looked in first.
+    """
+
+    def __init__(self, device: str = "auto", data: str | Path | None = None) -> None:
+        self.device = choose_device(device)
+        self.data = data
+        self._graph: tuple[str, Graph] | None = None
+        self._built: tuple[tuple[str, str], Built] | None = None
+
+    def run(self, spec: CellSpec, split: int) -> SplitRecord:
+        """Train one split; what goes wrong is recorded, not raised.
+
+        Raises:
+            InputError: If the data set itself cannot be loaded: then there is nothing to record.
+        """
+        if self._graph is None or self._graph[0] != spec.dataset:
+            self._built = None
+            self._graph = (spec.dataset, Graph.load(spec.dataset, data=self.data))
+        graph = self._graph[1]
+        begun, memory = time.perf_counter(), PeakMemory(self.device.type)
+        result: dict[str, float | None] | None = None
+        status, reason, parameters = "done", "", 0
+        try:
+            built = self._build(spec, graph)
+            parameters = built.parameters
+            if spec.evaluate:
+                result = json_values(run_split(built, graph, split, spec.seed).to_dict())
+            else:
+                fitted = train_split(built, graph, split, spec.seed)
+                figures = {key: getattr(fitted, key) for key in ("validation", "epoch", "seconds")}
+                result = json_values({"split": split, **figures})
+        except Exception as error:
+            status, reason = describe(error)
+            self._built = None
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+        return SplitRecord.of(
+            spec,
+            split,
+            data_key(graph),
+            status=status,
+            reason=reason,
+            result=result,
+            parameters=parameters,
+            sizes=split_sizes(graph, split),
+            peak_memory_mib=memory.mib(),
+            seconds=time.perf_counter() - begun,
+            device=self.device.type,
+        )
+
+    def _build(self, spec: CellSpec, graph: Graph) -> Built:
+        wanted = (spec.model, repr(spec.config))
+        if self._built is None or self._built[0] != wanted:
+            self._built = None  # frees the old one before the new one is made
+            self._built = (wanted, build(spec.recipe(), graph, self.device))
+        return self._built[1]
+
+
+class Worker:
+    """A child process that runs splits, started when it is needed and again after it ended.
+
+    Args:
+        lost: Makes the record of a split that ended its process.
+        device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
+        data: Folder with data sets, looked in first.
+        limit: Most seconds of a split.
+    """
+
+    def __init__(
+        self, lost: Lost, device: str, data: str | Path | None, limit: float | None = None
+    ) -> None:
+        self.last: CellSpec | None = None
+        self._lost, self._limit = lost, limit
+        self._options = (device, None if data is None else str(data))
+        self._child: tuple[Any, Connection] | None = None
+        self._served = self._closed = False
+        self._lock = threading.Lock()
+
+    def run(self, spec: CellSpec, split: int) -> SplitRecord:
+        """Run a split in the child and wait for its record.
+
+        A child that ends is held against the split only if it ran nothing before; otherwise the
+        split is tried once more, in a new child with all memory free.
+
+        Raises:
+            InputError: If the data set itself cannot be loaded.
+            RuntimeError: If the worker was closed.
+        """
+        self.last = spec
+        while True:
+            begun, (process, pipe) = time.monotonic(), self.start()
+            try:
+                pipe.send((spec, split))
+                if not pipe.poll(self._limit):
+                    self._end()
+                    reason = f"ended after {self._limit:g} seconds"
+                    return self._lost((spec, split), "out of time", reason, self._limit or 0.0)
+                answer: SplitRecord | Exception = pipe.recv()
+            except (EOFError, OSError):
+                self._end()
+                if self._closed:
+                    raise RuntimeError("the worker was closed") from None
+                if self._served:
+                    continue
+                spent = time.monotonic() - begun
+                return self._lost((spec, split), *_cause(process.exitcode), spent)
+            if isinstance(answer, Exception):
+                raise answer
+            self._served = True
+            return answer
+
+    def close(self) -> None:
+        """End the child, whatever it is doing; a split that is running then raises an error."""
+        with self._lock:
+            self._closed = True
+            if self._child is not None:
+                self._child[0].kill()
+
+    def start(self) -> tuple[Any, Connection]:
+        """The child and our end of its pipe; it is started if there is none.
+
+        Raises:
+            RuntimeError: If the worker was closed.
+        """
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the worker was closed")
+            if self._child is not None:
+                return self._child
+            context = multiprocessing.get_context("spawn")
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_serve_splits, args=(theirs, *self._options))
+            process.daemon = True
+            process.start()
+            theirs.close()
+            self._child, self._served = (process, ours), False
+            return self._child
+
+    def _end(self) -> None:
+        if self._child is not None:
+            process, pipe = self._child
+            process.kill()
+            process.join()
+            pipe.close()
+            self._child = None
+
+
 def run_units(
     units: Sequence[Unit],
     *,
+    lost: Lost,
     workers: int = 1,
     device: str = "auto",
     data: str | Path | None = None,
     limits: Limits | None = None,
-    lost: Lost | None = None,
 ) -> Iterator[SplitRecord]:
     """Run splits and give each record as soon as it is there.
 
     Args:
         units: What to run. Units of one cell go to one process while there is other work for the
             rest, because building a model may take longer than training it.
+        lost: Makes the record of a split that ended its process.
         workers: Number of processes; 0 runs in this one, where nothing can be ended or survived.
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
         data: Folder with data sets, looked in first.
         limits: How long things may take.
-        lost: Makes the record of a split that ended its process; without it that is an error.
     """
+    limits, waiting = limits or Limits(), list(units)
     if workers < 1:
-        from djgnn.bench.runner import Runner
-
         runner = Runner(device, data)
-        for spec, split in units:
+        for spec, split in waiting:
             yield runner.run(spec, split)
         return
-    options = (device, None if data is None else str(data))
-    pool = _Pool(list(units), limits or Limits(), lost, options)
-    try:
-        yield from pool.run(min(workers, len(units)))
-    finally:
-        pool.end()
+    end = None if limits.total is None else time.monotonic() + limits.total
+    idle = [Worker(lost, device, data, limits.split) for _ in range(min(workers, len(waiting)))]
+    pool, busy = tuple(idle), dict[Future[SplitRecord], Worker]()
+    with ThreadPoolExecutor(max(1, len(pool))) as threads:
+        try:
+            while waiting or busy:
+                while idle and waiting:
+                    worker = idle.pop()
+                    unit = waiting.pop(_next_unit(waiting, worker, busy.values()))
+                    worker.start()
+                    busy[threads.submit(worker.run, *unit)] = worker
+                left = None if end is None else max(0.0, end - time.monotonic())
+                done = wait(busy, left, FIRST_COMPLETED).done
+                if not done:
+                    return
+                idle += [busy.pop(future) for future in done]
+                for future in done:
+                    yield future.result()
+        finally:
+            for worker in pool:
+                worker.close()
 
 
-@dataclass(eq=False)
-class _Process:
-    """A worker, the end of its pipe, what it is at, and whether it has finished anything."""
+def describe(error: BaseException) -> tuple[str, str]:
+    """The status and the reason of a failure.
 
-    process: Any
-    pipe: Connection
-    unit: Unit | None = None
-    since: float = 0.0
-    last: CellSpec | None = None
-    begun: bool = False
-    served: bool = False
-
-
-@dataclass(eq=False)
-class _Pool:
-    waiting: list[Unit]
-    limits: Limits
-    lost: Lost | None
-    options: tuple[str, str | None]
-    live: list[_Process] = field(default_factory=list)
-
-    def run(self, workers: int) -> Iterator[SplitRecord]:
-        begun = time.monotonic()
-        for _ in range(workers):
-            self._start()
-        while self.live:
-            for worker in list(self.live):
-                if worker.unit is None:
-                    self._give(worker)
-            if not self.live:
-                return
-            yield from self._collect(begun)
-            if self.limits.total is not None and time.monotonic() - begun > self.limits.total:
-                return
-
-    def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=serve, args=(theirs, *self.options), daemon=True)
-        process.start()
-        theirs.close()
-        self.live.append(_Process(process, ours))
-
-    def _give(self, worker: _Process) -> None:
-        """Hand the worker its next unit: of its last cell, else of a cell nobody is at."""
-        if not self.waiting:
-            with suppress(OSError):  # it may have been killed since
-                worker.pipe.send(None)
-            worker.pipe.close()
-            worker.process.join(5)
-            self.live.remove(worker)
-            return
-        taken = {id(w.last) for w in self.live if w is not worker and w.unit is not None}
-        ranked = (
-            (spec is not worker.last, id(spec) in taken, place)
-            for place, (spec, _) in enumerate(self.waiting)
-        )
-        worker.unit = self.waiting.pop(min(ranked)[-1])
-        worker.last, worker.since, worker.begun = worker.unit[0], time.monotonic(), False
-        with suppress(OSError):  # a dead one is found, with its unit, when answers are collected
-            worker.pipe.send(worker.unit)
-
-    def _collect(self, begun: float) -> Iterator[SplitRecord]:
-        """Wait for a worker to answer, to die, or to run out of time."""
-        handles = {w.pipe: w for w in self.live} | {w.process.sentinel: w for w in self.live}
-        ready = wait(list(handles), timeout=self._patience(begun))
-        for worker in {handles[handle] for handle in ready}:
-            try:
-                answer: SplitRecord | BaseException | str = worker.pipe.recv()
-            except (EOFError, OSError):
-                if worker.served and not worker.begun:
-                    self._replace(worker)
-                else:
-                    yield self._buried(worker, *_killed(worker.process))
-                continue
-            if isinstance(answer, BaseException):
-                raise answer
-            if isinstance(answer, str):
-                worker.begun = True
-                continue
-            worker.unit, worker.served = None, True
-            yield answer
-        limit = self.limits.split
-        for worker in [w for w in self.live if w.unit is not None]:
-            if limit is not None and time.monotonic() - worker.since > limit:
-                yield self._buried(worker, "out of time", f"ended after {limit:g} seconds")
-
-    def _patience(self, begun: float) -> float | None:
-        ends = [begun + self.limits.total] if self.limits.total is not None else []
-        if self.limits.split is not None:
-            ends += [w.since + self.limits.split for w in self.live if w.unit is not None]
-        return max(0.0, min(ends) - time.monotonic()) + 0.01 if ends else None
-
-    def _replace(self, worker: _Process) -> None:
-        """Put back the unit of a worker that died between two of them, and start another one."""
-        assert worker.unit is not None
-        self.waiting.insert(0, worker.unit)
-        self._stop(worker)
-        self._start()
-
-    def _buried(self, worker: _Process, status: str, reason: str) -> SplitRecord:
-        """Record what a dead or late worker was at, and start another one."""
-        unit, spent = worker.unit, time.monotonic() - worker.since
-        self._stop(worker)
-        if unit is None or self.lost is None:
-            raise RuntimeError(f"a process of the pool ended: {reason}")
-        if self.waiting:
-            self._start()
-        return self.lost(unit, status, reason, spent)
-
-    def _stop(self, worker: _Process) -> None:
-        self.live.remove(worker)
-        worker.pipe.close()
-        worker.process.kill()
-        worker.process.join()
-
-    def end(self) -> None:
-        for worker in list(self.live):
-            self._stop(worker)
+    Example:
+        >>> describe(RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"))
+        ('out of memory', 'RuntimeError: CUDA out of memory. Tried to allocate 2 GiB')
+    """
+    text = " ".join(str(error).split())[:300]
+    memory = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    memory = memory or any(words in text.lower() for words in _OUT_OF_MEMORY)
+    return ("out of memory" if memory else "failed", f"{type(error).__name__}: {text}")
 
 
-def serve(pipe: Connection, device: str, data: str | None) -> None:
-    """A worker's life: take a unit, say so, run it, send its record, until there are no more."""
-    die_with_the_parent()
-    import torch
-
-    from djgnn.bench.runner import Runner
-
-    torch.set_num_threads(1)
-    try:
-        runner = Runner(device, data)
-        while (unit := pipe.recv()) is not None:
-            pipe.send(BEGUN)
-            pipe.send(runner.run(*unit))
-    except (EOFError, KeyboardInterrupt):
-        return
-    except BaseException as error:
-        pipe.send(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+def _next_unit(waiting: Sequence[Unit], worker: Worker, busy: Any) -> int:
+    """Which unit a worker runs next: of its last cell, else of a cell that no other is at."""
+    taken = {id(other.last) for other in busy}
+    return min(
+        range(len(waiting)),
+        key=lambda i: (waiting[i][0] is not worker.last, id(waiting[i][0]) in taken, i),
+    )
 
 
-def die_with_the_parent() -> None:
-    """End this process as soon as its parent is gone, however it went."""
+def _serve_splits(pipe: Connection, device: str, data: str | None) -> None:
+    """What a child does: receive a unit, run it, send its record, until the parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     parent = multiprocessing.parent_process()
 
-    def watch() -> None:
+    def end_with_parent() -> None:
         if parent is not None:
             parent.join()
             os._exit(1)
 
-    threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    torch.set_num_threads(1)
+    try:
+        runner = Runner(device, data)
+        while True:
+            pipe.send(runner.run(*pipe.recv()))
+    except EOFError:
+        return
+    except Exception as error:
+        pipe.send(error)
 
 
-def _killed(process: Any) -> tuple[str, str]:
+def _cause(code: int | None) -> tuple[str, str]:
     """What it means that a process ended without an answer."""
-    process.join(5)
-    code = process.exitcode
     if code is not None and code < 0:
         return "out of memory", f"killed by signal {-code}, most likely for its memory"
     return "failed", f"the process ended with status {code}"

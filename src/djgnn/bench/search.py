@@ -1,17 +1,19 @@
-"""`Search`: what a search for a configuration is, and how one trial's configuration is drawn."""
+"""`Search`: what a search for a configuration is, and the Optuna study that holds its trials."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
+import time
+import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from djgnn.baselines import baseline_config, search_space
 from djgnn.bench.cell import Recipe
-from djgnn.bench.code_version import code_version
-from djgnn.bench.spec import CellSpec, make_spec, recipe_from
+from djgnn.bench.spec import CellSpec, code_version, make_spec, recipe_from
 from djgnn.errors import InputError
 from djgnn.training.config import resolve
 
@@ -22,10 +24,14 @@ SAMPLERS = ("tpe", "random")
 PRUNERS = ("median", "hyperband", "none")
 STARTUP = 5
 """Trials that are never pruned, so that there is something to compare with."""
+BEAT, GRACE, RETRIES = 20, 120, 2
+"""Seconds between two heartbeats of a trial and without one before it is retried; how often."""
+OPENING = 8
+"""Attempts to open a storage: two processes may be making its tables at the same moment."""
 
 
 def need_optuna() -> Any:
-    """The package, quiet.
+    """The package, without its messages and its warnings that heartbeats may change.
 
     Raises:
         InputError: If it is not installed.
@@ -36,7 +42,8 @@ def need_optuna() -> Any:
         raise InputError(
             "search: needs optuna; `pip install djgnn[search]` (got no such package)"
         ) from error
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
     return optuna
 
 
@@ -88,45 +95,38 @@ class Search:
         Raises:
             InputError: If the parameters make no configuration.
         """
-        model = self.label.partition(":")[0]
-        base = recipe_from(model, self.base)
+        base = recipe_from(self.label.partition(":")[0], self.base)
         spec = make_spec(
             self.label, self.dataset, self.splits, seed=self.seed, recipe=base, changes=params
         )
-        return CellSpec(
-            spec.label, spec.dataset, spec.config, spec.splits, spec.seed, evaluate=False
-        )
+        return replace(spec, evaluate=False)
 
-    def make_sampler(self, number: int) -> optuna.samplers.BaseSampler:
-        """The sampler of one trial, seeded by its number: a resumed search goes on as it would."""
-        samplers = need_optuna().samplers
-        seed = self.seed * 1_000_003 + number
-        sampler: optuna.samplers.BaseSampler
-        if self.sampler == "random":
-            sampler = samplers.RandomSampler(seed=seed)
-        else:
-            sampler = samplers.TPESampler(seed=seed, constant_liar=True)
+    def sampler_of(self, number: int) -> optuna.samplers.BaseSampler:
+        """The sampler of one trial, seeded by its number: a resumed search draws the same."""
+        samplers, seed = need_optuna().samplers, self.seed * 1_000_003 + number
+        sampler: optuna.samplers.BaseSampler = samplers.RandomSampler(seed=seed)
+        if self.sampler == "tpe":
+            # Parameters one by one, when they are asked for: by then the number is known.
+            sampler = samplers.TPESampler(seed=seed, constant_liar=True, multivariate=False)
         return sampler
-
-    def make_pruner(self) -> optuna.pruners.BasePruner:
-        """The pruner; a step is a split."""
-        pruners = need_optuna().pruners
-        pruner: optuna.pruners.BasePruner
-        if self.pruner == "none" or len(self.splits) < 2:
-            pruner = pruners.NopPruner()
-        elif self.pruner == "hyperband":
-            pruner = pruners.HyperbandPruner(max_resource=len(self.splits))
-        else:
-            pruner = pruners.MedianPruner(n_startup_trials=STARTUP)
-        return pruner
 
     def suggest(self, trial: optuna.Trial) -> dict[str, Any]:
         """Draw the parameters of a trial, option by option."""
-        return {name: _suggest(trial, name, kind) for name, kind in self.space.items()}
+        found: dict[str, Any] = {}
+        for name, kind in self.space.items():
+            if "values" in kind:
+                found[name] = trial.suggest_categorical(name, list(kind["values"]))
+                continue
+            low, high, log = kind["low"], kind["high"], bool(kind.get("log", False))
+            whole = isinstance(low, int) and isinstance(high, int)
+            found[name] = (trial.suggest_int if whole else trial.suggest_float)(
+                name, low, high, log=log
+            )
+        return found
 
     def random_params(self, number: int) -> dict[str, Any]:
         """What the random sampler gives trial `number`, without a study."""
-        study = need_optuna().create_study(sampler=self.make_sampler(number))
+        study = need_optuna().create_study(sampler=self.sampler_of(number))
         return self.suggest(study.ask())
 
 
@@ -152,9 +152,8 @@ def make_search(
     model, _, variant = label.partition(":")
     base: Recipe
     try:
-        if (
-            model == "djgnn"
-        ):  # one training per trial, as for every model; the branch is in the space
+        if model == "djgnn":
+            # One training per trial, as for every model; the branch is in the space.
             base = resolve(variant or preset).replace(structure_gate=False)
         else:
             base = baseline_config(model)
@@ -162,14 +161,96 @@ def make_search(
     except ValueError as error:
         raise InputError(f"search: {error}") from error
     config = make_spec(label, dataset, splits, epochs=epochs, recipe=base).config
-    code = "" if any_code else code_version(model)
+    code = "" if any_code else code_version()
     return Search(label, dataset, splits, config, space, code=code, **options)
 
 
-def _suggest(trial: optuna.Trial, name: str, kind: Mapping[str, Any]) -> Any:
-    if "values" in kind:
-        return trial.suggest_categorical(name, list(kind["values"]))
-    low, high, log = kind["low"], kind["high"], bool(kind.get("log", False))
-    if isinstance(low, int) and isinstance(high, int):
-        return trial.suggest_int(name, low, high, log=log)
-    return trial.suggest_float(name, float(low), float(high), log=log)
+def open_study(search: Search, url: str) -> optuna.Study:
+    """The study of a search in a storage; both are made if they are not there.
+
+    A trial whose process gives no heartbeat for :data:`GRACE` seconds is retried. The sampler is
+    to be replaced by that of the trial, see :meth:`Search.sampler_of`.
+
+    Args:
+        search: The search.
+        url: Storage, such as ``sqlite:///file`` or ``postgresql://...``.
+
+    Raises:
+        InputError: If the address is wrong or the storage cannot be opened.
+    """
+    lib = need_optuna()
+    from sqlalchemy.exc import SQLAlchemyError
+
+    url = with_driver(url)
+    pruner: optuna.pruners.BasePruner = lib.pruners.MedianPruner(n_startup_trials=STARTUP)
+    if search.pruner == "none" or len(search.splits) < 2:
+        pruner = lib.pruners.NopPruner()
+    elif search.pruner == "hyperband":
+        pruner = lib.pruners.HyperbandPruner(max_resource=len(search.splits))
+    for attempt in range(1, OPENING + 1):
+        try:
+            storage = lib.storages.RDBStorage(
+                url,
+                {"connect_args": {"timeout": 60}} if url.startswith("sqlite:") else {},
+                heartbeat_interval=BEAT,
+                grace_period=GRACE,
+                heartbeat_stale_trial_callback=retry_callback(RETRIES),
+            )
+            study: optuna.Study = lib.create_study(
+                storage=storage,
+                study_name=search.name,
+                direction="maximize",
+                load_if_exists=True,
+                sampler=search.sampler_of(0),
+                pruner=pruner,
+            )
+            return study
+        except (ImportError, SQLAlchemyError) as error:
+            if isinstance(error, ImportError) or attempt == OPENING:
+                reason = " ".join(str(getattr(error, "orig", error)).split())[:200]
+                raise InputError(
+                    "storage: cannot be opened; check the address, the password and that the "
+                    f"server runs (got {reason})"
+                ) from error
+            time.sleep(0.05 * 2**attempt)
+    raise AssertionError("not reached")
+
+
+def retry_callback(most: int | None = None) -> Any:
+    """Optuna's callback that puts a copy of a trial into the queue, at most so many times."""
+    return need_optuna().storages.RetryHeartbeatStaleTrialCallback(max_retry=most)
+
+
+def with_driver(url: str) -> str:
+    """The address of a storage with the driver that is installed.
+
+    Messages repeat nothing of the address, for it has a password.
+
+    Raises:
+        InputError: If it is not an address, or no driver is installed.
+
+    Example:
+        >>> with_driver("sqlite:///a.db")
+        'sqlite:///a.db'
+    """
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        host = make_url(url).host or ""
+    except (ArgumentError, ValueError):
+        host = "@"
+    if "@" in host:
+        raise InputError(
+            "storage: not an address such as postgresql://user:password@host:5432/name; write @, "
+            ":, / and % in a password as %40, %3A, %2F, %25"
+        ) from None
+    scheme, separator, rest = url.partition("://")
+    if scheme not in ("postgres", "postgresql"):
+        return url
+    for driver in ("psycopg", "psycopg2"):
+        if importlib.util.find_spec(driver) is not None:
+            return f"postgresql+{driver}{separator}{rest}"
+    raise InputError(
+        "storage: PostgreSQL needs a driver; `pip install djgnn[search]` (got no psycopg)"
+    )

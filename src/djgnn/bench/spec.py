@@ -1,4 +1,4 @@
-"""`CellSpec`: what a cell of a table runs, as plain values that travel as one line of JSON."""
+"""`CellSpec`: what a cell of a table runs, as plain values; what identifies its results."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
+import djgnn
 from djgnn.baselines import BASELINES, BaselineConfig, baseline_config
 from djgnn.bench.cell import Recipe, model_of
 from djgnn.errors import InputError
@@ -58,26 +61,21 @@ class CellSpec:
         """
         return recipe_from(self.model, self.config)
 
-    def key(self, split: int, data_sha256: str, code: str) -> str:
+    def key(self, split: int, data_sha256: str, code: str, unset: bool = False) -> str:
         """What identifies the result of one split: everything that can change it.
 
         Args:
             split: Number of the split.
             data_sha256: What identifies the data, see :func:`data_key`.
             code: Version of the code.
+            unset: Count options that are ``None``, as the keys of older records do. Without it an
+                option that is added later, and not set, changes no key.
         """
-        return _hash([self._content(data_sha256, code), split])
+        return _hash([self._content(data_sha256, code, unset), split])
 
     def cell_key(self, data_sha256: str, code: str) -> str:
         """What identifies the whole cell."""
         return _hash([self._content(data_sha256, code), sorted(self.splits)])
-
-    def keys(self, split: int, data_sha256: str, code: str) -> tuple[str, str]:
-        """The key of a split, and the one that records had while unset options still counted."""
-        return (
-            self.key(split, data_sha256, code),
-            _hash([self._content(data_sha256, code, unset=True), split]),
-        )
 
     def _content(self, data_sha256: str, code: str, unset: bool = False) -> list[Any]:
         said = {k: v for k, v in self.config.items() if k not in NOT_COMPUTED_WITH}
@@ -93,18 +91,11 @@ class CellSpec:
         """The inverse of :meth:`to_dict`.
 
         Raises:
-            InputError: If it is no such specification.
+            InputError: If it is not such a specification.
         """
         try:
-            spec = cls(
-                label=str(values["label"]),
-                dataset=str(values["dataset"]),
-                config=_plain(dict(values["config"])),
-                splits=tuple(int(s) for s in values["splits"]),
-                seed=int(values.get("seed", 0)),
-                evaluate=bool(values.get("evaluate", True)),
-            )
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            spec = msgspec.convert(values, cls)
+        except msgspec.ValidationError as error:
             raise InputError(
                 "cell: must have label, dataset, config and splits "
                 f"(got {str(values)[:80]!r}: {error})"
@@ -113,11 +104,19 @@ class CellSpec:
         return spec
 
 
-def data_key(graph: Graph) -> str:
-    """What identifies the data of a result: its hash, then what else a score depends on.
+@cache
+def code_version() -> str:
+    """The version of this package and a hash of its source, such as ``0.1.0+1f2e3d4c``."""
+    root, digest = Path(djgnn.__file__).parent, hashlib.sha256()
+    for file in sorted(f for f in root.rglob("*") if f.suffix in (".py", ".yaml")):
+        digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
+    return f"{djgnn.__version__}+{digest.hexdigest()[:8]}"
 
-    That is the metric unless it is accuracy, and the number of classes unless it is what the labels
-    say.
+
+def data_key(graph: Graph) -> str:
+    """What identifies the data of a result: its hash, and the metric unless it is accuracy.
+
+    The number of classes follows if it is not that of the labels.
 
     Example:
         >>> import numpy as np
@@ -136,6 +135,12 @@ def data_key(graph: Graph) -> str:
     if graph.num_classes != int(np.max(labels)) + 1:
         parts.append(f"{CLASSES}{graph.num_classes}")
     return "+".join(parts)
+
+
+def split_sizes(graph: Graph, split: int) -> tuple[int, int, int]:
+    """Numbers of training, validation and test nodes."""
+    parts = graph.split(split)
+    return int(parts.train.sum()), int(parts.val.sum()), int(parts.test.sum())
 
 
 def metric_of(data_sha256: str) -> str:
@@ -194,7 +199,8 @@ def make_spec(
             recipe = resolve(name, dataset) if own else baseline_config(model, dataset)
         if model_of(recipe) != model:
             raise ValueError(f"the configuration is one of {model_of(recipe)}, not of {model}")
-        config = _plain(recipe.replace(**wanted_changes).to_dict())
+        # As JSON gives it back, so that a key is the same on both sides.
+        config = json.loads(json.dumps(recipe.replace(**wanted_changes).to_dict(), allow_nan=False))
     except InputError:
         raise
     except (TypeError, ValueError) as error:
@@ -208,15 +214,14 @@ def recipe_from(model: str, values: Mapping[str, Any]) -> Recipe:
     Raises:
         InputError: If it is not one of this model.
     """
+    kind = RunConfig if model == "djgnn" else BaselineConfig
     try:
-        if model == "djgnn":
-            return RunConfig.from_dict(values)
-        found = BaselineConfig.from_dict(values)
-        if found.model != model:
-            raise ValueError(f"it is one of {found.model}")
-        return found
+        found: Recipe = kind.from_dict(values)
+        if model_of(found) != model:
+            raise ValueError(f"it is one of {model_of(found)}")
     except (TypeError, ValueError) as error:
         raise InputError(f"{model}: not a configuration of this model: {error}") from error
+    return found
 
 
 def read_recipe(model: str, path: str | Path) -> Recipe:
@@ -225,22 +230,14 @@ def read_recipe(model: str, path: str | Path) -> Recipe:
     Raises:
         InputError: If it is not one.
     """
-    if model == "djgnn":
-        return RunConfig.read_yaml(path)
-    found = BaselineConfig.read_yaml(path)
-    if found.model != model:
-        raise InputError(f"{path}: is a configuration of {found.model}, not of {model}")
+    found: Recipe = (RunConfig if model == "djgnn" else BaselineConfig).read_yaml(path)
+    if model_of(found) != model:
+        raise InputError(f"{path}: is a configuration of {model_of(found)}, not of {model}")
     return found
 
 
-def _plain(values: Any) -> dict[str, Any]:
-    """As JSON gives it back, so that a key is the same on both sides."""
-    plain: dict[str, Any] = json.loads(json.dumps(values, allow_nan=False))
-    return plain
-
-
 def _without_unset(values: Any) -> Any:
-    """Without options that are ``None``: one that is added later, and unset, changes no number.
+    """Without options that are ``None``.
 
     Example:
         >>> _without_unset({"training": {"lr": 0.1, "patience": None}})

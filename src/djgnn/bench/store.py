@@ -21,9 +21,8 @@ from typing import Any
 import yaml
 
 from djgnn.bench.cell import CellResult
-from djgnn.bench.code_version import code_version
 from djgnn.bench.record import SplitRecord, read_records
-from djgnn.bench.spec import CellSpec
+from djgnn.bench.spec import CellSpec, code_version
 from djgnn.errors import DamagedRecordWarning, InputError
 from djgnn.graph.files import atomic_write
 from djgnn.training.folder import RESULT, new_folder
@@ -99,7 +98,7 @@ class Store:
         any_code: Take figures of other versions of the code where this one's are missing: of
             several the latest, by the time in the record, then by version and key.
 
-    A file that is no record, or not the one its name says, is not used, with a warning.
+    A file that is not a record, or not the one its name says, is not used, with a warning.
 
     Raises:
         InputError: If the folder cannot be made.
@@ -145,7 +144,7 @@ class Store:
 
     def find(self, spec: CellSpec, split: int, data_sha256: str) -> SplitRecord | None:
         """The record of a split of a cell; of other code if that is allowed and it has figures."""
-        record = self.get(spec.key(split, data_sha256, code_version(spec.model)))
+        record = self.get(spec.key(split, data_sha256, code_version()))
         if record is None and self.any_code:
             record = self._content.get(spec.key(split, data_sha256, ""))
         return record
@@ -166,11 +165,11 @@ class Store:
             content = record.content_key()
             self._content[content] = max(self._content.get(content, record), record, key=_age)
 
-    def take_in(self, files: Iterable[str | Path]) -> int:
+    def import_records(self, files: Iterable[str | Path]) -> int:
         """Keep the records of files written elsewhere; returns how many were new.
 
         Raises:
-            InputError: If a line is no record, or its key is not that of what it says.
+            InputError: If a line is not a record, or its key is not that of what it says.
         """
         found = [record for file in files for record in read_records(file)]
         return sum(self.put(record) for record in found)

@@ -1,146 +1,208 @@
-"""Search for a configuration: trials on validation scores alone, shared, stopped and resumed."""
+"""Search for a configuration: trials on validation scores alone, shared, stopped and resumed.
+
+The first N trials of a study count, in the order of their numbers, which the storage gives out
+once each. A trial that comes too late for its number is dropped before it trains. So any number of
+processes on any number of machines together train N trials; a trial whose process died is retried
+and counts once.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import multiprocessing
+import os
+import socket
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
 
-from djgnn.bench.runner import Runner
-from djgnn.bench.search import Search, need_optuna
-from djgnn.bench.slots import Slots
+from djgnn.bench import search as searches
+from djgnn.bench.plan import gather_facts, lost_records
+from djgnn.bench.pool import Runner, Worker
+from djgnn.bench.record import SplitRecord
+from djgnn.bench.search import Search, need_optuna, open_study, retry_callback
 from djgnn.bench.spec import CellSpec
 from djgnn.bench.store import Store
 from djgnn.bench.tables import BEST, SEARCH
+from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write
+from djgnn.training.inputs import choose_device
 from djgnn.training.provenance import versions
 
 if TYPE_CHECKING:
     import optuna
 
+Run = Callable[[CellSpec, int], SplitRecord]
+Follow = Callable[[Any], None]
 HISTORY = "history.csv"
+POLL = 0.5
+"""Seconds between two looks at trials that other processes are running."""
 
 
-def work(
+class TrialFailedError(RuntimeError):
+    """The configuration of a trial cannot be trained; the trial is used up."""
+
+
+def run_search(
     search: Search,
     url: str,
     trials: int,
     folder: str | Path,
+    *,
+    workers: int = 0,
     device: str = "auto",
     data: str | Path | None = None,
-    follow: Callable[[Any], None] | None = None,
+    follow: Follow | None = None,
     any_code: bool = False,
-) -> int:
-    """Run trials until none is left; returns how many this worker finished.
+) -> None:
+    """Run trials until as many as asked for are finished, here or in other processes.
 
     Args:
         search: What to search.
         url: Where the trials are kept and shared.
         trials: How many there are to be, in all processes together.
         folder: Where the splits of trials are kept; one that is there is not run again.
+        workers: Number of child processes; 0 trains in this one.
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
         data: Folder with data sets, looked in first.
         follow: Called with every trial finished here.
         any_code: Take figures of other versions of the code too.
     """
-    slots, runner = Slots(search, url, trials), Runner(device, data)
-    store = Store(folder, any_code)
-    count = 0
-    while (trial := slots.claim()) is not None:
-        with slots.alive(trial):
-            value, state, reason = _run_trial(search, trial, store, runner)
-        if slots.finish(trial, value, state, reason):
-            count += 1
-            if follow is not None:
-                follow(slots.storage.get_trial(trial._trial_id))
-    return count
+    open_study(search, url)  # refuses a wrong address before anything else happens
+    shared = (search, url, trials, Store(folder, any_code), follow)
+    if workers == 0:
+        _run_trials(*shared, Runner(device, data).run)
+        return
+    facts, refused = gather_facts([search.dataset], data)
+    if refused:
+        raise InputError(refused[search.dataset])
+    lost = lost_records(facts, choose_device(device).type)
+    pool = [Worker(lost, device, data) for _ in range(min(workers, trials))]
+    with ThreadPoolExecutor(len(pool)) as threads:
+        running = [threads.submit(_run_trials, *shared, worker.run) for worker in pool]
+        try:
+            for future in running:
+                future.result()
+        finally:
+            for worker in pool:
+                worker.close()
 
 
-def _run_trial(
-    search: Search, trial: optuna.Trial, store: Store, runner: Runner
-) -> tuple[float | None, Any, str]:
-    """Train on split after split; returns mean validation score, state and reason of a failure."""
-    states = need_optuna().trial.TrialState
+def _run_trials(
+    search: Search, url: str, trials: int, store: Store, follow: Follow | None, run: Run
+) -> None:
+    """Run one trial after another until the study has enough."""
+    lib, study = need_optuna(), open_study(search, url)
+    retry = retry_callback()
+
+    def objective(trial: optuna.Trial) -> float:
+        place = sum(t.number < trial.number for t in counted_trials(study))
+        if place >= trials:
+            trial.set_user_attr("surplus", True)
+            raise lib.TrialPruned
+        if "place" not in trial.user_attrs:  # a retried trial keeps that of the first attempt
+            trial.set_user_attr("place", place)
+        trial.set_user_attr("process", f"{socket.gethostname()}:{os.getpid()}")
+        study.sampler = search.sampler_of(place_of(trial))
+        try:
+            return _score(search, trial, store, run)
+        except (lib.TrialPruned, TrialFailedError):
+            raise
+        except BaseException:  # interrupted, or an error that is not the configuration's
+            frozen = study.get_trials()[trial.number]
+            if not frozen.state.is_finished():
+                retry(study, frozen)
+            raise
+
+    def finished(_: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
+        if follow is not None and "surplus" not in trial.user_attrs:
+            follow(trial)
+
+    while True:
+        lib.storages.fail_stale_trials(study)
+        begun = [t for t in counted_trials(study)[:trials] if t.state.name != "WAITING"]
+        if len(begun) < trials:
+            study.optimize(objective, 1, catch=(TrialFailedError,), callbacks=[finished])
+        elif all(t.state.is_finished() for t in begun):
+            return
+        else:
+            time.sleep(POLL)
+
+
+def counted_trials(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    """The trials of a study that count, by number.
+
+    Those do not that were retried, that came when there were enough, or whose process died before
+    their first heartbeat.
+    """
+    found = study.get_trials(deepcopy=False)
+    retried = {number for t in found for number in retry_callback().retry_history(t)}
+    late = datetime.now() - timedelta(seconds=searches.GRACE)
+    return [
+        t
+        for t in found
+        if t.number not in retried
+        and "surplus" not in t.user_attrs
+        and (
+            t.state.name != "RUNNING"
+            or "process" in t.user_attrs
+            or (t.datetime_start is not None and t.datetime_start > late)
+        )
+    ]
+
+
+def finished_trials(study: optuna.Study, trials: int) -> list[optuna.trial.FrozenTrial]:
+    """The finished ones of the first `trials` that count, in order."""
+    found = [t for t in counted_trials(study)[:trials] if t.state.is_finished()]
+    return sorted(found, key=place_of)
+
+
+def place_of(trial: optuna.Trial | optuna.trial.FrozenTrial) -> int:
+    """Which of the trials asked for it is, from 0; numbers of the study may have gaps."""
+    return int(trial.user_attrs.get("place", trial.number))
+
+
+def _score(search: Search, trial: optuna.Trial, store: Store, run: Run) -> float:
+    """Train on split after split; returns the mean validation score.
+
+    Raises:
+        TrialFailedError: If a split fails, or the parameters are not a configuration.
+        TrialPruned: If the others are better.
+    """
+
+    def fail(reason: str) -> TrialFailedError:
+        trial.set_user_attr("reason", reason)
+        return TrialFailedError(reason)
+
     try:
         spec = search.spec(search.suggest(trial))
-    except ValueError as error:
-        return None, states.FAIL, str(error)
-    known = not _missing(spec, search, store)
+    except InputError as error:
+        raise fail(str(error)) from error
+    known = not store.missing(spec, search.data_sha256)
     scores: list[float] = []
-    reported = trial.storage.get_trial(trial._trial_id).intermediate_values
     for step, split in enumerate(search.splits):
         record = store.find(spec, split, search.data_sha256)
         if record is None or not record.done:
-            record = runner.run(spec, split)
+            record = run(spec, split)
             store.put(record)
         if not np.isfinite(record.validation):
-            return None, states.FAIL, record.reason or "the validation score is not a number"
+            raise fail(record.reason or "the validation score is not a number")
         scores.append(record.validation)
         trial.set_user_attr(f"code_{split}", record.code)
         trial.set_user_attr(f"validation_{split}", record.validation)
-        if step not in reported:
-            trial.report(float(np.mean(scores)), step)
+        trial.report(float(np.mean(scores)), step)
         if not known and step + 1 < len(search.splits) and trial.should_prune():
-            return None, states.PRUNED, f"pruned after split {split}"
-    return float(np.mean(scores)), states.COMPLETE, ""
-
-
-def run_workers(
-    search: Search,
-    url: str,
-    trials: int,
-    folder: str | Path,
-    workers: int,
-    device: str = "auto",
-    data: str | Path | None = None,
-    any_code: bool = False,
-) -> None:
-    """Run trials in several processes; one that is killed costs its trial and is replaced."""
-    context = multiprocessing.get_context("spawn")
-    place = None if data is None else str(data)
-    arguments = (search, url, trials, str(folder), device, place, None, any_code)
-    slots = Slots(search, url, trials)
-
-    def start() -> Any:
-        process = context.Process(target=serve, args=arguments, daemon=True)
-        process.start()
-        return process
-
-    live = [start() for _ in range(min(workers, trials))]
-    try:
-        while live:
-            process = live.pop(0)
-            process.join(0.2)
-            if process.exitcode is None:
-                live.append(process)
-            elif process.exitcode < 0:
-                reason = f"killed by signal {-process.exitcode}, most likely for its memory"
-                slots.fail_worker(process.pid, reason)
-                live.append(start())
-            elif process.exitcode:
-                raise RuntimeError("a worker of the search failed; its message is above")
-    finally:
-        for process in live:
-            process.kill()
-            process.join()
-
-
-def serve(*arguments: Any) -> None:
-    """A worker process's life."""
-    import torch
-
-    from djgnn.bench.pool import die_with_the_parent
-
-    die_with_the_parent()
-    torch.set_num_threads(1)
-    work(*arguments)
+            trial.set_user_attr("reason", f"pruned after split {split}")
+            raise need_optuna().TrialPruned
+    return float(np.mean(scores))
 
 
 def export_specs(search: Search, trials: int, store: Store) -> list[CellSpec]:
@@ -152,11 +214,9 @@ def export_specs(search: Search, trials: int, store: Store) -> list[CellSpec]:
     found = []
     for number in range(trials):
         spec = search.spec(search.random_params(number))
-        splits = _missing(spec, search, store)
+        splits = tuple(store.missing(spec, search.data_sha256))
         if splits:
-            found.append(
-                CellSpec(spec.label, spec.dataset, spec.config, splits, spec.seed, evaluate=False)
-            )
+            found.append(replace(spec, splits=splits))
     return found
 
 
@@ -170,23 +230,25 @@ def best_trial(trials: Sequence[Any]) -> Any:
     if not complete:
         reasons = {t.user_attrs.get("reason", "") for t in trials} - {""}
         raise RuntimeError(f"no trial of the search is complete: {'; '.join(sorted(reasons))}")
-    return max(complete, key=lambda t: (t.value, -t.number))
+    return max(complete, key=lambda t: (t.value, -place_of(t)))
 
 
 def write_search(search: Search, url: str, trials: int, folder: str | Path) -> dict[str, Any]:
     """Write the best configuration, the card and the history of a search; returns the card."""
-    finished = Slots(search, url, trials).finished()
+    finished = finished_trials(open_study(search, url), trials)
     best = best_trial(finished)
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     states = [t.state.name.lower() for t in finished]
+    attributes = [pair for t in finished for pair in t.user_attrs.items()]
+    codes = sorted({str(value) for name, value in attributes if name.startswith("code_")})
     card: dict[str, Any] = {
         "study": search.name,
         "model": search.label,
         "dataset": search.dataset,
         "trials": len(finished),
         **{state: states.count(state) for state in ("complete", "pruned", "fail")},
-        "best_trial": best.number,
+        "best_trial": place_of(best),
         "validation_mean": best.value,
         "params": best.params,
         "splits": list(search.splits),
@@ -196,11 +258,11 @@ def write_search(search: Search, url: str, trials: int, folder: str | Path) -> d
         "seed": search.seed,
         "space": search.space,
         "data_sha256": search.data_sha256,
-        "code": _codes(finished),
+        "code": ", ".join(codes),
         "versions": {**versions(), "optuna": need_optuna().__version__},
     }
     config = dict(search.spec(best.params).config)
-    said = f"best of {len(finished)} trials on validation, trial {best.number}"
+    said = f"best of {len(finished)} trials on validation, trial {place_of(best)}"
     if "source" in config:
         config["source"] = said
     text = f"# {search.label} on {search.dataset}: {said}\n"
@@ -215,12 +277,6 @@ def write_search(search: Search, url: str, trials: int, folder: str | Path) -> d
     return card
 
 
-def _codes(finished: Sequence[Any]) -> str:
-    """The versions of the code that made the scores; several with ``any_code``."""
-    marks = (t.user_attrs.items() for t in finished)
-    return ", ".join(sorted({str(v) for of in marks for k, v in of if k.startswith("code_")}))
-
-
 def _history(search: Search, finished: Sequence[Any]) -> str:
     """A row per trial: state, score, parameters, score of every split, reason."""
     splits, options = [f"validation_{s}" for s in search.splits], list(search.space)
@@ -233,9 +289,5 @@ def _history(search: Search, finished: Sequence[Any]) -> str:
         scores = [t.user_attrs.get(name, "") for name in splits]
         spent = f"{t.duration.total_seconds():.1f}" if t.duration else ""
         reason = t.user_attrs.get("reason", "")
-        writer.writerow([t.number, t.state.name.lower(), value, *drawn, *scores, spent, reason])
+        writer.writerow([place_of(t), t.state.name.lower(), value, *drawn, *scores, spent, reason])
     return stream.getvalue()
-
-
-def _missing(spec: CellSpec, search: Search, store: Store) -> tuple[int, ...]:
-    return tuple(store.missing(spec, search.data_sha256))

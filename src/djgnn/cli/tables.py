@@ -18,12 +18,13 @@ from djgnn.baselines import BASELINES
 from djgnn.baselines.config import baseline_config
 from djgnn.bench import CellResult, run_cell
 from djgnn.bench import cell as cells
+from djgnn.bench.page import write_table
 from djgnn.bench.plan import DataFacts, missing_units, run_plan
 from djgnn.bench.pool import Limits
 from djgnn.bench.record import SplitRecord
 from djgnn.bench.spec import MODELS, CellSpec, read_recipe
 from djgnn.bench.store import FinishedCell, Store
-from djgnn.bench.tables import TableRequest, plan_table, write_table
+from djgnn.bench.tables import TableRequest, plan_table
 from djgnn.cli.bench import RunOptions, TableOptions, WorkOptions
 from djgnn.cli.memory import largest_block, training_memory
 from djgnn.cli.options import Recipe
@@ -254,7 +255,7 @@ def take_in(store: Store, options: WorkOptions) -> Console:
     quiet = options.quiet or options.as_json
     console = Console(stderr=True, highlight=False, quiet=quiet, soft_wrap=True)
     if options.imports:
-        console.print(f"{store.take_in(options.imports)} splits taken in")
+        console.print(f"{store.import_records(options.imports)} splits taken in")
     return console
 
 

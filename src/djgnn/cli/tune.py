@@ -10,7 +10,7 @@ from djgnn.bench.plan import gather_facts
 from djgnn.bench.search import Search, make_search, need_optuna
 from djgnn.bench.store import Store
 from djgnn.bench.tables import chosen_splits, search_folder
-from djgnn.bench.tune import export_specs, run_workers, work, write_search
+from djgnn.bench.tune import export_specs, run_search, write_search
 from djgnn.cli.bench import TuneOptions
 from djgnn.cli.tables import (
     export_cells,
@@ -78,17 +78,22 @@ def run_tune(options: TuneOptions) -> dict[str, Any]:
 
 def _run(search: Search, options: TuneOptions, console: Console) -> dict[str, Any]:
     url = options.storage or f"sqlite:///{(options.out / DATABASE).expanduser().absolute()}"
-    workers = processes(options)
-    shared = (search, url, options.trials, options.out)
     console.print(f"{search.label} on {search.dataset}: {options.trials} trials, {search.sampler}")
 
     def follow(trial: Any) -> None:
         shown = f"{trial.value:.2f}" if trial.state.name == "COMPLETE" else ""
         console.print(f"  trial {trial.number}: {trial.state.name.lower()} {shown}")
 
-    if workers == 0:
-        work(*shared, options.device, options.data, follow, options.any_code)
-    else:
-        run_workers(*shared, workers, options.device, options.data, options.any_code)
+    run_search(
+        search,
+        url,
+        options.trials,
+        options.out,
+        workers=processes(options),
+        device=options.device,
+        data=options.data,
+        follow=follow,
+        any_code=options.any_code,
+    )
     folder = search_folder(options.out, search.label, search.dataset)
     return {**write_search(search, url, options.trials, folder), "folder": str(folder)}
