@@ -1,4 +1,4 @@
-"""What a machine for batches has: torch, PyG, scipy, scikit-learn, numpy, yaml. It must do."""
+"""A machine for batches has the core packages, without those of the command line; it must do."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 
 PROBE = """
 import sys
-for name in ("polars", "typer", "rich", "optuna", "matplotlib", "safetensors", "psycopg2"):
+for name in ("polars", "typer", "rich", "optuna", "matplotlib", "psycopg2"):
     sys.modules[name] = None
-import djgnn.bench.worker, djgnn.bench.tables, djgnn.bench.effects, djgnn.bench.compose
+import djgnn.bench.worker, djgnn.bench.tables, djgnn.bench.effects, djgnn.bench.page
 sys.exit(djgnn.bench.worker.main(["--workers", "0"], stdin=iter([])))
 """
 

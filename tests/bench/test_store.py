@@ -12,8 +12,8 @@ import pytest
 from djgnn.bench import worker
 from djgnn.bench.cell import run_cell
 from djgnn.bench.plan import DataFacts, missing_units, run_plan
+from djgnn.bench.pool import Runner
 from djgnn.bench.record import SplitRecord, read_records
-from djgnn.bench.runner import Runner
 from djgnn.bench.spec import CellSpec, make_spec
 from djgnn.bench.store import Store
 from djgnn.errors import DamagedRecordWarning, InputError
@@ -59,8 +59,8 @@ def test_a_record_is_believed_only_with_the_key_of_what_it_says(
     file = tmp_path / "results.jsonl"
     file.write_text(record.to_json() + "\n" + edited(record, **change))
     store = Store(tmp_path / "t")
-    with pytest.raises(InputError, match=r"results.jsonl: line 2 is no record.*its (key|metric)"):
-        store.take_in([file])
+    with pytest.raises(InputError, match=r"line 2 is not a record.*its (key|metric)"):
+        store.import_records([file])
     assert store.get(record.key) is None  # nothing of such a file
     (store.folder / "splits" / f"{record.key}.json").write_text(edited(record, **change))
     with pytest.warns(DamagedRecordWarning, match="not used: "):
@@ -89,13 +89,13 @@ WRONG_KINDS = [
 
 
 @pytest.mark.parametrize("change", WRONG_KINDS, ids=lambda change: next(iter(change)))
-def test_values_of_the_wrong_kind_are_no_record(
+def test_values_of_the_wrong_kind_are_not_a_record(
     record: SplitRecord, change: dict, tmp_path: Path
 ) -> None:
     file, store = tmp_path / "results.jsonl", Store(tmp_path / "t")
     file.write_text(edited(record, **change))
-    with pytest.raises(InputError, match=r"results.jsonl: line 1 is no record"):
-        store.take_in([file])
+    with pytest.raises(InputError, match=r"results.jsonl: line 1 is not a record"):
+        store.import_records([file])
     assert not any((store.folder / "splits").iterdir())
 
 
@@ -103,7 +103,7 @@ def test_values_of_the_wrong_kind_are_no_record(
 def test_what_holds_no_records_is_refused_and_stays(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_bytes(content)
-    with pytest.raises(InputError, match=r"no record|no text"):
+    with pytest.raises(InputError, match=r"not a record|not text"):
         list(read_records(file))
     assert worker.main(["--out", str(file), "--device", "cpu"], io.StringIO("")) == 2
     assert file.read_bytes() == content
@@ -140,7 +140,7 @@ def test_a_file_has_the_name_of_its_key(record: SplitRecord, tmp_path: Path) -> 
 
 def test_records_from_before_an_option_was_added_are_believed(record: SplitRecord) -> None:
     spec = CellSpec(record.label, record.dataset, record.config, (0,), record.seed)
-    now, before = spec.keys(0, record.data_sha256, record.code)
+    now, before = (spec.key(0, record.data_sha256, record.code, unset) for unset in (False, True))
     assert (now, None in record.config["training"].values()) == (record.key, True)
     older = replace(record, key=before, finished="")
     assert "finished" not in older.to_json()

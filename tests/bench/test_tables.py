@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from djgnn.bench import runner as runners
+from djgnn.bench import pool
+from djgnn.bench.page import write_table
 from djgnn.bench.plan import DataFacts, missing_units, run_plan
 from djgnn.bench.pool import Limits
 from djgnn.bench.spec import make_spec
 from djgnn.bench.store import Store
-from djgnn.bench.tables import TableRequest, plan_table, write_table
+from djgnn.bench.tables import TableRequest, plan_table
 from djgnn.bench.worker import main as worker
 from djgnn.cli.tables import RunOptions, run_table
 from djgnn.errors import InputError
@@ -49,9 +50,9 @@ def test_a_finished_split_is_never_run_again(run, tmp_path: Path, monkeypatch) -
     run(replace(REQUEST, splits=(0,)))
     before = {f: f.stat().st_mtime_ns for f in (tmp_path / "t" / "splits").iterdir()}
     ran = []
-    real = runners.Runner.run
+    real = pool.Runner.run
     monkeypatch.setattr(
-        runners.Runner, "run", lambda self, spec, s: ran.append(s) or real(self, spec, s)
+        pool.Runner, "run", lambda self, spec, s: ran.append(s) or real(self, spec, s)
     )
     run()
     assert ran == [1, 1]
@@ -65,20 +66,20 @@ def test_a_finished_split_is_never_run_again(run, tmp_path: Path, monkeypatch) -
 
 
 def test_failures_are_kept_shown_and_retried(run, tmp_path: Path, monkeypatch) -> None:
-    real = runners.build
+    real = pool.build
 
     def broken(recipe, graph, device):
         if getattr(recipe, "model", "") == "gcn":
             raise MemoryError("too big")
         return real(recipe, graph, device)
 
-    monkeypatch.setattr(runners, "build", broken)
+    monkeypatch.setattr(pool, "build", broken)
     run()
     page = (tmp_path / "t" / "table.md").read_text()
     assert "out of memory (2 of 2)" in page
     assert "gcn, split 0: out of memory: MemoryError: too big" in page
     assert "out of memory" in (tmp_path / "t" / "table.html").read_text()
-    monkeypatch.setattr(runners, "build", real)
+    monkeypatch.setattr(pool, "build", real)
     assert len(run()["cells"][1]["failures"]) == 2
     assert run(retry_failed=True)["cells"][1]["failures"] == []
     assert "out of memory" not in (tmp_path / "t" / "table.md").read_text()
@@ -96,7 +97,7 @@ def test_results_of_another_machine_are_taken_in(
     assert worker(arguments, io.StringIO(specs.read_text())) == 0
     assert "1 splits to run" in capsys.readouterr().err
     assert len(results.read_text().splitlines()) == 4
-    monkeypatch.setattr(runners.Runner, "run", None)  # nothing is left to run
+    monkeypatch.setattr(pool.Runner, "run", None)  # nothing is left to run
     cells = run(imports=[results])["cells"]
     assert [len(cell["splits"]) for cell in cells] == [2, 2]
     assert run(export=specs)["exported_splits"] == 0
@@ -104,8 +105,8 @@ def test_results_of_another_machine_are_taken_in(
 
 def test_other_code_counts_only_if_allowed(run, tmp_path: Path, monkeypatch) -> None:
     run()
-    for module in ("store", "runner", "compose"):
-        monkeypatch.setattr(f"djgnn.bench.{module}.code_version", lambda model: "9.9+other")
+    for module in ("store", "record", "plan", "page"):
+        monkeypatch.setattr(f"djgnn.bench.{module}.code_version", lambda: "9.9+other")
     assert run(export=tmp_path / "cells.jsonl")["exported_splits"] == 4
     assert run(export=tmp_path / "cells.jsonl", any_code=True)["exported_splits"] == 0
     run(any_code=True)
@@ -113,7 +114,7 @@ def test_other_code_counts_only_if_allowed(run, tmp_path: Path, monkeypatch) -> 
     assert "4 splits were run by another version of the code" in page
 
 
-def test_the_worker_refuses_what_is_no_cell(capsys) -> None:
+def test_the_worker_refuses_what_is_not_a_cell(capsys) -> None:
     assert worker(["--workers", "0"], io.StringIO('{"label": "gcn"}\n')) == 2
     assert "line 1: cell: must have" in capsys.readouterr().err
 

@@ -7,7 +7,7 @@ thing changed.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from djgnn.bench.document import Document, Grid, Section, to_markdown, write_document
-from djgnn.bench.findings import node_worth, scored, unscored
+from djgnn.bench.page import origins, without_score
 from djgnn.bench.plan import DataFacts, finished_cells, gather_facts
 from djgnn.bench.spec import CellSpec, make_spec
 from djgnn.bench.statistics import corrected_t
@@ -32,6 +32,13 @@ PAIRS = (
     ("squirrel_filtered", "squirrel", "Squirrel: the original less the filtered version"),
 )
 VARIANTS = ("given", "symmetric")
+INTRODUCTION = (
+    "Test scores in percent, means over the splits. The error is one standard error of the "
+    "difference: of paired splits, corrected for their overlap (Nadeau and Bengio), where both "
+    "protocols saw the same nodes; of two means, each corrected likewise, where they did not. "
+    "An effect smaller than its error is marked with ~. Both versions of a set run with the "
+    "settings of the one in the paper."
+)
 ORACLE = (
     "The epoch is chosen by the validation score (ours), or by the test score itself (the figures "
     "that the DJ-GNN's authors published). The oracle cannot be reached by anyone who does not "
@@ -64,11 +71,15 @@ class EffectsPlan:
     @property
     def specs(self) -> tuple[CellSpec, ...]:
         """All of them, each once."""
-        found: list[CellSpec] = []
-        for spec in (*self.plain.values(), *self.treated.values()):
-            if spec not in found:
-                found.append(spec)
-        return tuple(found)
+        every = (*self.plain.values(), *self.treated.values())
+        return tuple(spec for i, spec in enumerate(every) if spec not in every[:i])
+
+    def cell(self, store: Store, spec: CellSpec | None) -> FinishedCell | None:
+        """The cell of a specification if it has a test score on every split."""
+        if spec is None:
+            return None
+        cell = store.cell(spec, self.facts[spec.dataset].sha256)
+        return cell if cell is not None and cell.scored else None
 
 
 @dataclass(frozen=True)
@@ -116,65 +127,65 @@ def plan_effects(
             )
             options: dict[str, Any] = {"seed": seed, "recipe": settings.recipe()}
             plain[model, dataset] = make_spec(model, dataset, chosen, **options)
+            own = model.partition(":")[0] == "djgnn"
+            edges = ("pump_adjacency", "homophilic_adjacency") if own else ("adjacency",)
             for way in VARIANTS if dataset in DIRECTED else ():
-                changes = direction(model, way)
+                changes = dict.fromkeys(edges, way)
                 treated[model, dataset, way] = make_spec(
                     model, dataset, chosen, changes=changes, **options
                 )
     return EffectsPlan(tuple(models), plain, treated, facts)
 
 
-def direction(model: str, way: str) -> dict[str, str]:
-    """The options that make a model see the graph as given, or with every edge both ways.
-
-    Example:
-        >>> direction("gcn", "symmetric")
-        {'adjacency': 'symmetric'}
-    """
-    if model.partition(":")[0] == "djgnn":
-        return {"pump_adjacency": way, "homophilic_adjacency": way}
-    return {"adjacency": way}
-
-
 def oracle_effects(plan: EffectsPlan, store: Store) -> list[Effect]:
     """The largest test score of all epochs less the one chosen on validation, paired by split."""
-    found = []
-    for (model, dataset), spec in plan.plain.items():
-        cell = _complete(store, spec, plan)
-        if cell is not None:
-            figures = [record.figures() for record in cell.records]
-            honest, oracle = [f.test for f in figures], [f.oracle_test for f in figures]
-            found.append(_paired(model, dataset, honest, oracle, plan.facts[dataset], spec.splits))
-    return found
+    cells = [plan.cell(store, spec) for spec in plan.plain.values()]
+    return [_effect(plan, cell, cell, "oracle_test") for cell in cells if cell is not None]
 
 
 def direction_effects(plan: EffectsPlan, store: Store) -> list[Effect]:
     """Symmetric less as given, paired by split."""
     found = []
-    for model in plan.models:
-        for dataset in plan.facts:
-            specs = [plan.treated.get((model, dataset, way)) for way in VARIANTS]
-            cells = [None if s is None else _complete(store, s, plan) for s in specs]
-            given, symmetric = (None if c is None else _tests(c) for c in cells)
-            if given is not None and symmetric is not None:
-                splits = plan.plain[model, dataset].splits
-                fact = plan.facts[dataset]
-                found.append(_paired(model, dataset, given, symmetric, fact, splits))
+    for model, dataset in ((m, d) for m in plan.models for d in plan.facts):
+        specs = (plan.treated.get((model, dataset, way)) for way in VARIANTS)
+        given, symmetric = (plan.cell(store, spec) for spec in specs)
+        if given is not None and symmetric is not None:
+            found.append(_effect(plan, given, symmetric))
     return found
 
 
 def version_effects(plan: EffectsPlan, store: Store) -> dict[str, list[Effect]]:
     """One version of a data set less the other; other nodes, so nothing is paired."""
     found: dict[str, list[Effect]] = {}
-    for before, after, title in PAIRS:
+    for *names, title in PAIRS:
         for model in plan.models:
-            specs = [plan.plain.get((model, name)) for name in (before, after)]
-            cells = [None if s is None else _complete(store, s, plan) for s in specs]
-            first, second = cells
+            specs = (plan.plain.get((model, name)) for name in names)
+            first, second = (plan.cell(store, spec) for spec in specs)
             if first is not None and second is not None:
-                effect = _unpaired(model, first, second, plan.facts)
-                found.setdefault(title, []).append(effect)
+                found.setdefault(title, []).append(_effect(plan, first, second))
     return found
+
+
+def _effect(
+    plan: EffectsPlan, before: FinishedCell, after: FinishedCell, key: str = "test"
+) -> Effect:
+    """Two cells, of the second the figure `key`; other nodes are not paired.
+
+    The splits of a data set overlap, so that every error is the corrected one.
+    """
+
+    def error(values: Any, cell: FinishedCell) -> float:
+        fact, splits = plan.facts[cell.spec.dataset], cell.spec.splits
+        return corrected_t(values, fact.test_to_train(splits), fact.node_worth(splits))[2]
+
+    first = np.array([record.figures().test for record in before.records])
+    second = np.array([getattr(record.figures(), key) for record in after.records])
+    if before.spec.dataset == after.spec.dataset:
+        size = error(second - first, after)
+    else:
+        size = math.hypot(error(first, before), error(second, after))
+    means = (float(first.mean()), float(second.mean()))
+    return Effect(after.spec.label, after.spec.dataset, *means, size)
 
 
 def write_effects(
@@ -182,7 +193,7 @@ def write_effects(
 ) -> list[Path]:
     """Write the page of the study from what is finished, and the cells as JSON lines."""
     cells = finished_cells(plan.specs, plan.facts, store)
-    document = compose_effects(plan, store, command)
+    document = compose_effects(plan, store, cells, command)
     files = [store.write_results(cells), *write_document(document, store.folder, "protocol")]
     if page is not None:
         with atomic_write(page) as stream:
@@ -191,48 +202,41 @@ def write_effects(
     return files
 
 
-def compose_effects(plan: EffectsPlan, store: Store, command: str) -> Document:
+def compose_effects(
+    plan: EffectsPlan, store: Store, cells: Sequence[FinishedCell], command: str
+) -> Document:
     """The page: one table per effect."""
-    cells = finished_cells(plan.specs, plan.facts, store)
-    failures = [
-        f"{cell.spec.label} on {cell.spec.dataset}, split {failure.split}: {failure.outcome}"
-        for cell in cells
-        for failure in cell.failures
-    ]
+    measured = version_effects(plan, store)
     sections = [
         _section(
             "Oracle less validation", ORACLE, ("validation", "oracle"), oracle_effects(plan, store)
         ),
         _section("Symmetric less as given", DIRECTION, VARIANTS, direction_effects(plan, store)),
+        *(
+            _section(title, explained, (before, after), measured[title])
+            for (before, after, title), explained in zip(PAIRS, VERSIONS, strict=True)
+            if title in measured
+        ),
     ]
-    measured = version_effects(plan, store)
-    for (before, after, title), explained in zip(PAIRS, VERSIONS, strict=True):
-        if title in measured:
-            sections.append(_section(title, explained, (before, after), measured[title]))
-    records = [record for cell in cells for record in cell.records]
-    packages = sorted({f"{k} {v}" for record in records for k, v in record.versions.items()})
-    codes = sorted({record.code for record in records})
-    devices = sorted({record.device for record in records})
+    codes, packages, devices = origins(cells)
     remarks = [
-        *unscored(cells),
+        f"{cell.spec.label} on {cell.spec.dataset}, split {failure.split}: {failure.outcome}"
+        for cell in cells
+        for failure in cell.failures
+    ]
+    remarks += [
+        *without_score(cells),
         f"Command: {command}",
         f"Devices: {', '.join(devices)}. Another device draws other random numbers, so the same "
         "cell on another page (the reproduction ran on CPUs) may differ by chance.",
-        f"Code: {', '.join(codes)}",
-        f"Versions: {', '.join(packages)}",
+        f"Code: {codes}",
+        f"Versions: {packages}",
     ]
     left = len(plan.specs) - len(cells)
     if left:
         remarks.append(f"Not finished: {left} more cells. Run the command again.")
-    sections.append(Section("Failures and provenance", remarks=tuple(failures + remarks)))
-    text = (
-        "Test scores in percent, means over the splits. The error is one standard error of the "
-        "difference: of paired splits, corrected for their overlap (Nadeau and Bengio), where both "
-        "protocols saw the same nodes; of two means, each corrected likewise, where they did not. "
-        "An effect smaller than its error is marked with ~. Both versions of a set run with the "
-        "settings of the one in the paper.",
-    )
-    return Document("What the protocol does to the figures", text, tuple(s for s in sections if s))
+    sections.append(Section("Failures and provenance", remarks=tuple(remarks)))
+    return Document("What the protocol does to the figures", (INTRODUCTION,), tuple(sections))
 
 
 def _section(
@@ -249,47 +253,8 @@ def _section(
         )
         for effect in effects
     )
-    header = ("model", "set", *sides, "effect", "error")
-    mean = float(np.mean([effect.size for effect in effects])) if effects else math.nan
-    text = (
-        (explained, f"Mean effect over {len(effects)} rows: {mean:+.2f}.")
-        if effects
-        else ("No cells yet.",)
-    )
-    return Section(title, text, Grid(header, rows))
-
-
-def _complete(store: Store, spec: CellSpec, plan: EffectsPlan) -> FinishedCell | None:
-    cell = store.cell(spec, plan.facts[spec.dataset].sha256)
-    return cell if cell is not None and scored(cell) else None
-
-
-def _tests(cell: FinishedCell) -> list[float]:
-    return [record.figures().test for record in cell.records]
-
-
-def _paired(
-    model: str,
-    dataset: str,
-    before: list[float],
-    after: list[float],
-    fact: DataFacts,
-    splits: Sequence[int],
-) -> Effect:
-    difference = np.array(after) - np.array(before)
-    error = corrected_t(difference, fact.test_to_train(splits), node_worth(fact, splits))[2]
-    return Effect(model, dataset, float(np.mean(before)), float(np.mean(after)), error)
-
-
-def _unpaired(
-    model: str, before: FinishedCell, after: FinishedCell, facts: Mapping[str, DataFacts]
-) -> Effect:
-    """Two means of other nodes; the splits of each overlap, so each error is the corrected one."""
-
-    def error(cell: FinishedCell) -> float:
-        fact, splits = facts[cell.spec.dataset], cell.spec.splits
-        return corrected_t(_tests(cell), fact.test_to_train(splits), node_worth(fact, splits))[2]
-
-    first, second = (float(np.mean(_tests(cell))) for cell in (before, after))
-    size = math.hypot(error(before), error(after))
-    return Effect(model, after.spec.dataset, first, second, size)
+    text: tuple[str, ...] = ("No cells yet.",)
+    if effects:
+        mean = float(np.mean([effect.size for effect in effects]))
+        text = (explained, f"Mean effect over {len(effects)} rows: {mean:+.2f}.")
+    return Section(title, text, Grid(("model", "set", *sides, "effect", "error"), rows))

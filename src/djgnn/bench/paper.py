@@ -28,6 +28,9 @@ class Printed:
     mean: float
     std: float | None = None
 
+    def __str__(self) -> str:
+        return f"{self.mean:.2f}" + ("" if self.std is None else f" ± {self.std:.2f}")
+
 
 @dataclass(frozen=True)
 class PaperTable:

@@ -46,6 +46,11 @@ class DataFacts:
         train, test = (sum(self.sizes[s][part] for s in splits) for part in (0, 2))
         return test / train if train else 0.0
 
+    def node_worth(self, splits: Sequence[int]) -> float:
+        """What one test node is worth in percent of accuracy; 0 for ROC-AUC, of finer steps."""
+        nodes = sum(self.sizes[split][2] for split in splits)
+        return 100 * len(splits) / nodes if self.metric == "accuracy" and nodes else 0.0
+
 
 def gather_facts(
     names: Sequence[str], data: str | Path | None = None

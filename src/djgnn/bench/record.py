@@ -180,7 +180,7 @@ def read_records(path: str | Path) -> Iterator[SplitRecord]:
         try:
             yield SplitRecord.from_json(line)
         except (RecursionError, ValueError) as error:
-            cut = type(error) is msgspec.DecodeError and number == len(lines)
+            cut = number == len(lines) and not isinstance(error, msgspec.ValidationError)
             if cut and (line.startswith(BEGIN) or BEGIN.startswith(line)):
                 return  # no line feed after it: it was being written
             raise InputError(

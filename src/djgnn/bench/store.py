@@ -12,6 +12,7 @@ found again whatever table asked for it, and never mistaken for another one.
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,11 @@ class FinishedCell:
     def complete(self) -> bool:
         """Whether every split has figures."""
         return not self.failures
+
+    @property
+    def scored(self) -> bool:
+        """Whether every split has a test score; one without test nodes has none."""
+        return self.complete and math.isfinite(self.result().mean("test"))
 
     def result(self, protocol: str = "validation") -> CellResult:
         """The figures of the splits that have some."""

@@ -1,4 +1,4 @@
-"""A whole table: from a request to a plan of cells, and from finished cells to its page."""
+"""A whole table: from a request to a plan of cells with their configurations and budgets."""
 
 from __future__ import annotations
 
@@ -6,19 +6,45 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from djgnn.bench.cell import Recipe
-from djgnn.bench.compose import Page, compose
-from djgnn.bench.document import write_document
-from djgnn.bench.paper import paper_table
-from djgnn.bench.plan import DataFacts, finished_cells, gather_facts
+from djgnn.bench.plan import DataFacts, gather_facts
 from djgnn.bench.spec import MODELS, CellSpec, make_spec, read_recipe
-from djgnn.bench.store import Store
-from djgnn.bench.suites import SUITES, stand_in_remarks
+from djgnn.checking import Natural, Text, check_file
 from djgnn.errors import InputError
 
 BEST, SEARCH = "best.yaml", "search.json"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A table that can be run: its title and its data sets, in order.
+
+    `stand_ins` are sets of the same family that are run beside the others, which may be missing.
+    """
+
+    title: str
+    datasets: tuple[str, ...]
+    stand_ins: tuple[str, ...] = ()
+
+
+_WEB = ("texas", "wisconsin", "cornell_old", "cornell", "actor")
+_WIKIPEDIA = ("squirrel", "squirrel_filtered", "chameleon", "chameleon_filtered")
+SUITES = {
+    "table1": Suite(
+        "Table 1: the nine Geom-GCN sets, the corrected Cornell, the filtered Wikipedia graphs",
+        (*_WEB, *_WIKIPEDIA, "citeseer", "pubmed", "cora"),
+    ),
+    "table2": Suite(
+        "Table 2: large graphs",
+        ("penn94", "arxiv-year", "ogbn-arxiv"),
+        ("fb100_cornell5", "fb100_reed98", "twitch_de", "twitch_engb"),
+    ),
+    "filtered": Suite(
+        "Wikipedia graphs without duplicated nodes", ("chameleon_filtered", "squirrel_filtered")
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -49,21 +75,6 @@ class TableRequest:
 
 
 @dataclass(frozen=True)
-class Budget:
-    """What a search spent, and how; ``None`` where its card does not say."""
-
-    trials: int
-    data_sha256: str | None
-    splits: tuple[int, ...] | None
-    epochs: int | None
-    sampler: str | None
-    pruner: str | None
-
-
-Budgets = dict[tuple[str, str], Budget | None]
-
-
-@dataclass(frozen=True)
 class TablePlan:
     """The cells of a table, the facts of its data sets, and what must be said about them."""
 
@@ -73,39 +84,50 @@ class TablePlan:
     remarks: tuple[str, ...]
 
 
+class Budget(TypedDict):
+    """What a search spent, and how, as its card says."""
+
+    trials: Natural
+    data_sha256: NotRequired[Text | None]
+    splits: NotRequired[list[Natural] | None]
+    epochs: NotRequired[Natural | None]
+    sampler: NotRequired[Text | None]
+    pruner: NotRequired[Text | None]
+
+
+Budgets = dict[tuple[str, str], Budget | None]
+"""By label and data set; ``None`` without a search."""
+
+
 def plan_table(request: TableRequest, data: str | Path | None = None) -> TablePlan:
-    """Find the data sets and settle every cell's configuration.
+    """Find the data sets and choose every cell's configuration.
 
     Raises:
         InputError: For unknown models, sets that are named and cannot be had, or unequal budgets.
     """
     suite = SUITES[request.suite]
-    wanted = request.datasets or (*suite.datasets, *suite.stand_ins)
-    facts, refused = gather_facts(wanted, data)
-    if request.datasets and refused:
-        raise InputError(next(iter(refused.values())))
-    if not facts:
-        raise InputError(
-            f"{suite.name}: none of its data sets is here; {next(iter(refused.values()))}"
+    facts, refused = gather_facts(request.datasets or (*suite.datasets, *suite.stand_ins), data)
+    if refused and (request.datasets or not facts):
+        reason = next(iter(refused.values()))
+        none = f"{request.suite}: none of its data sets is here; "
+        raise InputError(reason if request.datasets else none + reason)
+    absent = "not on this machine and not to be downloaded from here; not run."
+    remarks = [f"{name}: {absent}" for name in refused]
+    stand_ins = [name for name in facts if name in suite.stand_ins]
+    if stand_ins:
+        remarks.append(
+            f"{', '.join(stand_ins)}: stand-ins of the same family, not the paper's sets; "
+            "their figures compare models with each other and with nothing in the paper."
         )
-    remarks = stand_in_remarks(suite, list(facts), list(refused))
     specs: list[CellSpec] = []
     budgets: Budgets = {}
     for dataset, fact in facts.items():
         splits = chosen_splits(request.splits, fact)
         for label in dict.fromkeys(request.models):
             recipe, budgets[label, dataset] = _tuned(request, label, dataset)
-            specs.append(
-                make_spec(
-                    label,
-                    dataset,
-                    splits,
-                    seed=request.seed,
-                    preset=request.preset,
-                    epochs=request.epochs,
-                    recipe=recipe,
-                )
-            )
+            options: dict[str, Any] = {"seed": request.seed, "preset": request.preset}
+            options |= {"epochs": request.epochs, "recipe": recipe}
+            specs.append(make_spec(label, dataset, splits, **options))
     remarks += _budget_remarks(request, budgets, facts)
     return TablePlan(request, tuple(specs), facts, tuple(remarks))
 
@@ -123,23 +145,9 @@ def chosen_splits(wanted: Sequence[int] | None, fact: DataFacts) -> tuple[int, .
     return chosen
 
 
-def write_table(
-    plan: TablePlan, store: Store, *, protocol: str, reference: str, command: str
-) -> list[Path]:
-    """Write the page of a table from what is finished, and the cells as JSON lines."""
-    cells = finished_cells(plan.specs, plan.facts, store)
-    page = Page(
-        title=SUITES[plan.request.suite].title,
-        cells=cells,
-        facts=plan.facts,
-        paper=paper_table(plan.request.suite),
-        protocol=protocol,
-        reference=reference,
-        command=command,
-        remarks=plan.remarks,
-        unfinished=len(plan.specs) - len(cells),
-    )
-    return [store.write_results(cells), *write_document(compose(page), store.folder)]
+def search_folder(root: str | Path, label: str, dataset: str) -> Path:
+    """Where the search of a model on a data set lies."""
+    return Path(root).expanduser() / f"{label.replace(':', '-')}-{dataset}"
 
 
 def _tuned(request: TableRequest, label: str, dataset: str) -> tuple[Recipe | None, Budget | None]:
@@ -151,29 +159,16 @@ def _tuned(request: TableRequest, label: str, dataset: str) -> tuple[Recipe | No
         if request.budget_free:
             return None, None
         raise InputError(
-            f"{folder}: has no finished search; run `djgnn bench tune --model {label} --dataset "
-            f"{dataset}`, or pass --budget-free to use its published settings"
+            f"{folder}: has no finished search; run `djgnn bench tune` for {label} on "
+            f"{dataset}, or set budget_free to use its published settings"
         )
     recipe = read_recipe(label.partition(":")[0], folder / BEST)
     try:
-        search: dict[str, Any] = json.loads((folder / SEARCH).read_text("utf-8"))
-        splits = search.get("splits")
-        budget = Budget(
-            trials=int(search["trials"]),
-            data_sha256=search.get("data_sha256"),
-            splits=None if splits is None else tuple(splits),
-            epochs=search.get("epochs", recipe.training.epochs),
-            sampler=search.get("sampler"),
-            pruner=search.get("pruner"),
-        )
-    except (OSError, KeyError, TypeError, ValueError) as error:
+        card: Any = json.loads((folder / SEARCH).read_text("utf-8"))
+    except (OSError, ValueError) as error:
         raise InputError(f"{folder / SEARCH}: is not the card of a search ({error})") from error
-    return recipe, budget
-
-
-def search_folder(root: str | Path, label: str, dataset: str) -> Path:
-    """Where the search of a model on a data set lies."""
-    return Path(root).expanduser() / f"{label.replace(':', '-')}-{dataset}"
+    check_file(card, Budget, folder / SEARCH, "give the folder that `djgnn bench tune` wrote")
+    return recipe, {"epochs": recipe.training.epochs, **card}
 
 
 def _budget_remarks(
@@ -185,7 +180,7 @@ def _budget_remarks(
             "Every model runs with its published settings, or its defaults where none were "
             "published; the budgets behind them are not equal."
         ]
-    counts = sorted({-1 if budget is None else budget.trials for budget in budgets.values()})
+    counts = sorted({-1 if budget is None else budget["trials"] for budget in budgets.values()})
     unlike = _differences(budgets, facts)
     said = [f"The searches are NOT alike: {'; '.join(unlike)}."] if unlike else []
     if len(counts) == 1 and counts[0] >= 0:
@@ -196,7 +191,7 @@ def _budget_remarks(
     if not request.budget_free:
         raise InputError(
             f"{request.tuned}: the searches do not have the same number of trials; continue the "
-            f"shorter ones, or pass --budget-free and have the table say so (got {shown})"
+            f"shorter ones, or set budget_free and have the table say so (got {shown})"
         )
     return [f"The budgets are NOT equal: {shown}.", *said]
 
@@ -206,19 +201,19 @@ def _differences(budgets: Budgets, facts: Mapping[str, DataFacts]) -> list[str]:
     searches = {cell: budget for cell, budget in budgets.items() if budget is not None}
     found = []
     for name in ("epochs", "sampler", "pruner"):
-        values = {str(getattr(budget, name)) for budget in searches.values()}
+        values = {str(budget.get(name)) for budget in searches.values()}
         if len(values) > 1:
             found.append(f"{name} {', '.join(sorted(values))}")
     for dataset, fact in facts.items():
-        here = {label: b for (label, name), b in searches.items() if name == dataset}
-        if len({budget.splits for budget in here.values()}) > 1:
-            shown = (f"{label} {_splits(budget.splits)}" for label, budget in here.items())
-            found.append(f"splits on {dataset} ({', '.join(shown)})")
-        other = [label for label, budget in here.items() if budget.data_sha256 != fact.sha256]
+        here = {label: budget for (label, name), budget in searches.items() if name == dataset}
+        splits = {
+            label: "unknown" if (of := budget.get("splits")) is None else " ".join(map(str, of))
+            for label, budget in here.items()
+        }
+        if len(set(splits.values())) > 1:
+            shown = ", ".join(f"{label} {text}" for label, text in splits.items())
+            found.append(f"splits on {dataset} ({shown})")
+        other = [label for label, b in here.items() if b.get("data_sha256") != fact.sha256]
         if other:
             found.append(f"{dataset} is not the data that was searched on ({', '.join(other)})")
     return found
-
-
-def _splits(splits: tuple[int, ...] | None) -> str:
-    return "unknown" if splits is None else " ".join(map(str, splits))

@@ -8,15 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from djgnn.bench.compose import Page, agrees, compose
 from djgnn.bench.document import to_markdown
-from djgnn.bench.findings import index_cells, leaders, node_worth, rank_models, warnings
+from djgnn.bench.page import agrees, compose, index_cells, leaders, rank_models, warnings
 from djgnn.bench.paper import paper_table
 from djgnn.bench.plan import DataFacts
 from djgnn.bench.record import SplitRecord
 from djgnn.bench.spec import make_spec
 from djgnn.bench.store import FinishedCell
-from djgnn.bench.tables import TableRequest
+from djgnn.bench.tables import TablePlan, TableRequest
 from djgnn.cli.tables import RunOptions, run_table
 from djgnn.graph import Graph, write_npz
 
@@ -45,7 +44,8 @@ def cell(model: str, dataset: str, tests: list[float]) -> FinishedCell:
 
 
 def markdown(cells: list[FinishedCell]) -> str:
-    return to_markdown(compose(Page("t", cells, FACTS, paper_table("table1"), reference="mlp")))
+    plan = TablePlan(TableRequest("table1"), tuple(cell.spec for cell in cells), FACTS, ())
+    return to_markdown(compose(plan, cells, reference="mlp"))
 
 
 def test_equal_means_are_bold_together_and_warned_about() -> None:
@@ -65,7 +65,7 @@ def test_equal_means_are_bold_together_and_warned_about() -> None:
 def test_a_lead_of_one_node_on_both_of_two_splits_is_no_claim() -> None:
     node = 100 / 37
     cells = [cell("mlp", "texas", [60 + node, 70 + node]), cell("gcn", "texas", [60, 70])]
-    assert node_worth(FACTS["texas"], (0, 1)) == pytest.approx(node)
+    assert FACTS["texas"].node_worth((0, 1)) == pytest.approx(node)
     page = markdown(cells)
     assert "| gcn | texas | +2.70 | 2.60 | - |" in page
     assert "better than" not in page
