@@ -164,11 +164,12 @@ def _tuned(request: TableRequest, label: str, dataset: str) -> tuple[Recipe | No
         )
     recipe = read_recipe(label.partition(":")[0], folder / BEST)
     try:
-        card: Any = json.loads((folder / SEARCH).read_text("utf-8"))
+        card = json.loads((folder / SEARCH).read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{folder / SEARCH}: is not the card of a search ({error})") from error
     check_file(card, Budget, folder / SEARCH, "give the folder that `djgnn bench tune` wrote")
-    return recipe, {"epochs": recipe.training.epochs, **card}
+    budget: Any = {"epochs": recipe.training.epochs, **card}
+    return recipe, budget
 
 
 def _budget_remarks(
