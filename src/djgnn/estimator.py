@@ -1,4 +1,4 @@
-"""`DJClassifier`: the Diffusion-Jump GNN with scikit-learn's manners."""
+"""`DJClassifier`: the Diffusion-Jump GNN as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from djgnn.errors import DJGNNWarning, InputError
-from djgnn.estimator_checks import check_graph, factors, node_weights, seed_of
 from djgnn.graph import Graph, check_related, random_splits
 from djgnn.graph.labels import codes_of, is_unknown, one_per_node
 
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from djgnn.model.explain import Explanation
+    from djgnn.training.config import RunConfig
     from djgnn.training.stored import StoredModel
+
+# Parameters that stand for an option of the model or of its training.
+NAMED = ("num_jumps", "hidden_channels", "dropout", "lr", "weight_decay", "epochs", "patience")
 
 
 class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -32,9 +36,18 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     nodes that arrive later, without retraining.
 
     Args:
-        preset: ``"default"``, ``"author"`` or ``"paper"``.
-        options: Any option of :class:`djgnn.model.ModelConfig` or
-            :class:`djgnn.training.TrainConfig` to change, such as ``{"num_jumps": 3}``.
+        preset: ``"default"``, ``"author"`` or ``"paper"``. It gives the value of every parameter
+            from `num_jumps` to `patience` that is ``None``.
+        num_jumps: Number of jumps K.
+        hidden_channels: Width of every branch.
+        dropout: Dropout rate.
+        lr: Learning rate.
+        weight_decay: Weight decay.
+        epochs: Most epochs to run.
+        patience: Stop after this many epochs without a better validation score.
+        options: Any other option of :class:`djgnn.model.ModelConfig` or
+            :class:`djgnn.training.TrainConfig`, such as ``{"support": "paper"}``. A parameter
+            above wins over the option of its name.
         validation_size: Share of the labels set aside, class by class.
         class_weight: ``None``, ``"balanced"``, or the factor of each label in the loss.
         random_state: Seed of the split, the weights and dropout; ``None``, or a `RandomState` of
@@ -49,15 +62,14 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         history_: One record per epoch.
         validation_score_: Score on the part set aside, in percent.
         branch_weights_: The learned mixing weight of every branch.
-        temperature_: What logits are divided by before they are called probabilities.
+        temperature_: What logits are divided by before the softmax.
         model_: The torch module.
 
     Example:
         >>> from djgnn.graph import heterophilic_sbm
         >>> graph = heterophilic_sbm(160)
         >>> known = np.where(np.arange(graph.num_nodes) % 2 == 0, graph.y, -1)
-        >>> fast = {"epochs": 5, "hidden_channels": 8}
-        >>> clf = DJClassifier(options=fast).fit(graph, known)
+        >>> clf = DJClassifier(epochs=5, hidden_channels=8).fit(graph, known)
         >>> clf.predict(graph).shape == (graph.num_nodes,)
         True
         >>> clf.explain(graph.names()[0]).branches[0].branch
@@ -67,6 +79,14 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         preset: str = "default",
+        *,
+        num_jumps: int | None = None,
+        hidden_channels: int | None = None,
+        dropout: float | None = None,
+        lr: float | None = None,
+        weight_decay: float | None = None,
+        epochs: int | None = None,
+        patience: int | None = None,
         options: Mapping[str, Any] | None = None,
         validation_size: float = 0.25,
         class_weight: str | Mapping[Any, float] | None = None,
@@ -74,6 +94,13 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         device: str = "auto",
     ) -> None:
         self.preset = preset
+        self.num_jumps = num_jumps
+        self.hidden_channels = hidden_channels
+        self.dropout = dropout
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.epochs = epochs
+        self.patience = patience
         self.options = options
         self.validation_size = validation_size
         self.class_weight = class_weight
@@ -92,36 +119,48 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: If there are no two classes to learn, or an argument is not allowed.
         """
-        from djgnn.training.config import resolve
         from djgnn.training.folder import run_card
         from djgnn.training.inputs import build_djgnn, choose_device
         from djgnn.training.run import train
         from djgnn.training.stored import StoredModel
 
-        check_graph(graph)
-        seed = seed_of(self.random_state)
+        _check_is_graph(graph)
+        seed = _seed(self.random_state)
         labelled, classes = self._labelled(graph, y, seed)
-        try:
-            config = resolve(self.preset, **dict(self.options or {}))
-            if self.class_weight is not None:
-                config = config.replace(class_weight=factors(self.class_weight, classes))
-        except (TypeError, ValueError) as error:
-            raise InputError(f"options: {error}") from error
+        config = self._config(classes)
         module, inputs = build_djgnn(config, labelled, choose_device(self.device))
         fitted, result = train(module, inputs, labelled, 0, config.training, seed)
-        model: Any = fitted.module
+        model: Any = fitted.module.eval()
         card = run_card(labelled, fitted, result, seed)
         card["labels"] = {"dtype": classes.dtype.str, "values": classes.tolist()}
-        card["structure_sha256"] = structure_hash(graph)
+        card["structure_sha256"] = _without_labels(graph).content_hash
         self.history_ = fitted.history
-        return self._adopt(StoredModel(model.eval(), inputs, labelled, config, card))
+        return self._set_learned(StoredModel(model, inputs, labelled, config, card))
 
-    def _adopt(self, stored: StoredModel) -> DJClassifier:
+    def _config(self, classes: NDArray[Any]) -> RunConfig:
+        """The configuration that the parameters stand for."""
+        from djgnn.training.config import resolve
+
+        named = {name: getattr(self, name) for name in NAMED}
+        weight: Any = self.class_weight
+        if isinstance(weight, Mapping):  # a label that is not named counts 1
+            unknown = set(weight) - set(classes.tolist())
+            if unknown:
+                raise InputError(f"class_weight: {next(iter(unknown))!r} is not a label in y")
+            weight = tuple(float(weight.get(label, 1.0)) for label in classes.tolist())
+        named["class_weight"] = weight
+        try:
+            config = resolve(self.preset).replace(**dict(self.options or {}))
+            return config.replace(**{k: v for k, v in named.items() if v is not None})
+        except (TypeError, ValueError) as error:
+            raise InputError(f"options: {error}") from error
+
+    def _set_learned(self, stored: StoredModel) -> DJClassifier:
         """Take the learned attributes from a trained model."""
         card = stored.card
-        self.stored_ = stored
-        self.model_ = stored.module
-        self.classes_ = _labels(card)
+        labels = card.get("labels", {"values": card["data"]["classes"], "dtype": "str"})
+        self.stored_, self.model_ = stored, stored.module
+        self.classes_: NDArray[Any] = np.array(labels["values"], dtype=np.dtype(labels["dtype"]))
         self.probabilities_ = stored.probabilities
         self.transduction_ = self.classes_[self.probabilities_.argmax(axis=1)]
         self.embedding_ = stored.positions
@@ -135,26 +174,23 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         The graph is the fitted one, or a later one that has new nodes, with their edges to known
         nodes and among themselves. Nodes are recognised by name; without names the first n are
-        the known ones. What is said of known nodes does not move.
+        the known ones. Predictions of known nodes do not change.
 
         Raises:
             NotFittedError: Before `fit`.
             InputError: For a graph that has nothing to do with the fitted one.
         """
         check_is_fitted(self)
-        check_graph(graph)
-        stored = self.stored_
-        if structure_hash(graph) == stored.card.get("structure_sha256", ""):
+        _check_is_graph(graph)
+        if _without_labels(graph).content_hash == self.stored_.card["structure_sha256"]:
             return self.probabilities_.copy()
-        check_related(graph, stored.graph)
-        found: NDArray[np.float32] = stored.predict(graph)
-        return found
+        check_related(graph, self.stored_.graph)
+        return self.stored_.predict(graph)
 
     def predict(self, graph: Graph) -> NDArray[Any]:
         """The label of every node of a graph, see :meth:`predict_proba`."""
-        shares = self.predict_proba(graph)
-        labels: NDArray[Any] = self.classes_[shares.argmax(axis=1)]
-        return labels
+        best = self.predict_proba(graph).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def explain(self, node: str | int) -> Explanation:
         """Which branches and which neighbours made a node's prediction, and how much.
@@ -167,8 +203,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             InputError: If there is no such node.
         """
         check_is_fitted(self)
-        found: Explanation = self.stored_.explain(self.stored_.graph.index_of(node))
-        return found
+        return self.stored_.explain(self.stored_.graph.index_of(node))
 
     def score(
         self, graph: Graph, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -186,29 +221,34 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             InputError: If there is not one label, or weight, per node, or none is known.
         """
         shares, own = self.predict_proba(graph), graph.y
-        if y is None:
-            if own is None:
-                raise InputError("y: give one label per node; the graph has none of its own")
+        if y is None and own is None:
+            raise InputError("y: give one label per node; the graph has none of its own")
+        truth: Any = own if y is None else one_per_node(y, graph.num_nodes)
+        codes_given = np.asarray(y).dtype.kind == "i" and self.classes_.dtype.kind == "U"
+        if y is None or (own is not None and codes_given and np.array_equal(truth, own)):
             truth = np.array([*graph.classes(), None], dtype=object)[own]
-        else:
-            truth = one_per_node(y, graph.num_nodes)
-            codes_given = np.asarray(y).dtype.kind == "i" and self.classes_.dtype.kind == "U"
-            if own is not None and codes_given and np.array_equal(truth, own):
-                truth = np.array([*graph.classes(), None], dtype=object)[own]
         known = np.array([not is_unknown(label) for label in truth])
         if not known.any():
             raise InputError("y: no label is known; give some to compare with")
         codes = codes_of(truth[known], self.classes_.tolist())
         if (codes < 0).any():
             warnings.warn(
-                f"y: {int((codes < 0).sum())} of {codes.size} labels are no class of the model and "
-                f"count as missed; its classes are {self.classes_.tolist()[:5]} "
+                f"y: {int((codes < 0).sum())} of {codes.size} labels are not a class of the model "
+                f"and count as missed; its classes are {self.classes_.tolist()[:5]} "
                 f"(got {truth[known][codes < 0][0]!r})",
                 DJGNNWarning,
                 stacklevel=2,
             )
-        hits = shares.argmax(axis=1)[known] == codes
-        return float(np.average(hits, weights=node_weights(sample_weight, known)))
+        weights = None
+        if sample_weight is not None:
+            given = np.asarray(sample_weight, dtype=np.float64)
+            weights = given[known] if given.shape == known.shape else np.zeros(1)
+            if not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
+                raise InputError(
+                    "sample_weight: must have one weight per node, finite, not negative, and "
+                    f"positive for some node of known label (got shape {list(given.shape)})"
+                )
+        return float(np.average(shares.argmax(axis=1)[known] == codes, weights=weights))
 
     def save(self, folder: str | Path, overwrite: bool = False) -> None:
         """Write the trained model into a folder: graph, options, weights, card; no pickle.
@@ -222,17 +262,23 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             InputError: If something is there that may not be replaced.
         """
         check_is_fitted(self)
+        from djgnn.checking import json_values
         from djgnn.training.folder import new_folder, write_history, write_model
 
         stored: StoredModel = self.stored_
-        card = {**stored.card, "estimator": self._parameters()}
+        values = {k: v for k, v in self.get_params(deep=False).items() if k != "device"}
+        if self.random_state is not None:
+            values["random_state"] = stored.card["seed"]
+        if isinstance(self.class_weight, Mapping):  # keys may be numbers, which JSON has not
+            values["class_weight"] = list(self.class_weight.items())
+        card = {**stored.card, "estimator": json_values(values)}
         with new_folder(folder, overwrite) as place:
             write_model(place, stored.graph, stored.config, stored.module, card)
             write_history(place / "history.csv", self.history_)
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto") -> DJClassifier:
-        """A trained classifier from a folder of :meth:`save` or of ``djgnn fit --out``.
+        """A trained classifier from a folder of :meth:`save` or of ``djgnn fit``.
 
         Raises:
             InputError: If it is damaged or incomplete. Nothing in it is ever executed.
@@ -243,74 +289,70 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         stored = load_model(folder, choose_device(device))
         history = read_history(folder)
-        stored.card.setdefault("structure_sha256", structure_hash(stored.graph))
+        stored.card.setdefault("structure_sha256", _without_labels(stored.graph).content_hash)
         try:
             given = dict(stored.card.get("estimator") or _arguments(stored))
             if isinstance(given.get("class_weight"), list):
                 given["class_weight"] = dict(given["class_weight"])
             seed = int(stored.card.get("seed", 0))
-            clf = cls(**{"random_state": seed, **given, "device": device})._adopt(stored)
+            clf = cls(**{"random_state": seed, **given, "device": device})._set_learned(stored)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise InputError(f"{folder}: its card is damaged ({error}); fit again") from error
         clf.history_ = history
         return clf
 
-    def _parameters(self) -> dict[str, Any]:
-        """The constructor's arguments as plain values, for JSON."""
-        values: dict[str, Any] = self.get_params(deep=False)
-        values.pop("device")
-        values["options"] = None if self.options is None else dict(self.options)
-        if self.random_state is not None:
-            values["random_state"] = self.stored_.card["seed"]
-        if isinstance(self.class_weight, Mapping):
-            values["class_weight"] = [[_plain(k), v] for k, v in self.class_weight.items()]
-        return values
-
     def _labelled(self, graph: Graph, y: ArrayLike | None, seed: int) -> tuple[Graph, NDArray[Any]]:
         """The graph with codes for labels and one split, and what the codes stand for."""
-        if y is None:
-            names = np.array(graph.classes())
-            if graph.num_splits:
-                parts = graph.split(0)
-                nowhere = np.zeros(graph.num_nodes, dtype=np.bool_)
-                return graph.with_masks(parts.train, parts.val, nowhere), names
-            return self._split(graph, seed), names
-        values = one_per_node(y, graph.num_nodes)
-        unknown = np.array([is_unknown(label) for label in values])
-        given = np.array(values[~unknown].tolist())
-        if given.dtype.kind not in "biufU":
-            raise InputError(
-                "y: labels must be numbers, truth values or text; write others as text, as with "
-                f"y.astype(str) (got {type(values[~unknown][0]).__name__})"
-            )
-        classes, codes = np.unique(given, return_inverse=True)
-        numbers = np.full(graph.num_nodes, -1, dtype=np.int64)
-        numbers[~unknown] = codes
-        bare = dataclasses.replace(
-            graph,
-            y=numbers,
-            class_names=tuple(map(str, classes)),
-            train_mask=None,
-            val_mask=None,
-            test_mask=None,
+        classes = np.array(graph.classes())
+        if y is None and graph.num_splits:
+            parts = graph.split(0)
+            test = np.zeros(graph.num_nodes, dtype=np.bool_)
+            return graph.with_masks(parts.train, parts.val, test), classes
+        if y is not None:
+            values = one_per_node(y, graph.num_nodes)
+            unknown = np.array([is_unknown(label) for label in values])
+            given = np.array(values[~unknown].tolist())
+            if given.dtype.kind not in "biufU":
+                raise InputError(
+                    "y: labels must be numbers, truth values or text; write others as text, as "
+                    f"with y.astype(str) (got {type(values[~unknown][0]).__name__})"
+                )
+            classes, codes = np.unique(given, return_inverse=True)
+            numbers = np.full(graph.num_nodes, -1, dtype=np.int64)
+            numbers[~unknown] = codes
+            graph = _without_labels(graph, y=numbers, class_names=tuple(map(str, classes)))
+        share = self.validation_size
+        if not 0 < share < 1:
+            raise InputError(f"validation_size: must be between 0 and 1 (got {share!r})")
+        return random_splits(graph, train=1 - share, val=share, random_state=seed), classes
+
+
+def _check_is_graph(graph: Any) -> None:
+    if not isinstance(graph, Graph):
+        raise InputError(
+            "graph: must be a djgnn.graph.Graph; djgnn.graph.from_frames and read_tables make one "
+            f"(got {type(graph).__name__})"
         )
-        return self._split(bare, seed), classes
-
-    def _split(self, graph: Graph, seed: int) -> Graph:
-        if not 0 < self.validation_size < 1:
-            raise InputError(
-                f"validation_size: must be between 0 and 1 (got {self.validation_size!r})"
-            )
-        share = 1 - self.validation_size
-        return random_splits(graph, train=share, val=self.validation_size, random_state=seed)
 
 
-def structure_hash(graph: Graph) -> str:
-    """What predictions depend on: structure and features, not labels or splits."""
-    bare = dataclasses.replace(
-        graph, y=None, train_mask=None, val_mask=None, test_mask=None, class_names=None
+def _seed(given: Any) -> int:
+    """A seed from what scikit-learn takes for a `random_state`."""
+    if given is None or isinstance(given, np.random.RandomState):
+        return int(check_random_state(given).randint(2**31))
+    seed = given.item() if isinstance(given, np.generic) else given
+    if not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise InputError(
+            f"random_state: must be a whole number of at least 0 and below 2**63, None or a "
+            f"RandomState (got {given!r})"
+        )
+    return seed
+
+
+def _without_labels(graph: Graph, y: Any = None, class_names: Any = None) -> Graph:
+    """The structure and features of a graph, with other labels or none, and without splits."""
+    return dataclasses.replace(
+        graph, y=y, class_names=class_names, train_mask=None, val_mask=None, test_mask=None
     )
-    return bare.content_hash
 
 
 def _arguments(stored: StoredModel) -> dict[str, Any]:
@@ -327,16 +369,5 @@ def _arguments(stored: StoredModel) -> dict[str, Any]:
     }
     if stored.card.get("structure_gate"):  # the gate would decide again
         options.pop("structure", None)
-    return {"preset": config.preset, "options": options or None}
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _labels(card: dict[str, Any]) -> NDArray[Any]:
-    """The classes in the type that they were given in."""
-    stored = card.get("labels")
-    if stored is None:
-        return np.array(card["data"]["classes"])
-    return np.array(stored["values"], dtype=np.dtype(stored["dtype"]))
+    named = {name: options.pop(name) for name in NAMED if options.get(name) is not None}
+    return {"preset": config.preset, **named, "options": options or None}

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import ParameterGrid
 
 from djgnn import DJClassifier, InputError
 from djgnn.errors import DJGNNWarning
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
+from djgnn.training import resolve
 
 FAST = {"epochs": 15, "hidden_channels": 8, "num_jumps": 2}
 
@@ -73,7 +75,7 @@ def test_labels_are_compared_by_value(graph: Graph, known: np.ndarray) -> None:
         }
         assert len(scores) == 1
         assert scores.pop() == (clf.predict(graph).astype(float) == graph.y).mean()
-    with pytest.warns(DJGNNWarning, match="no class of the model"):
+    with pytest.warns(DJGNNWarning, match="not a class of the model"):
         assert whole.score(graph, np.where(graph.y == 0, 9, -1)) == 0
     with pytest.raises(InputError, match="no label is known"):
         whole.score(graph, np.full(graph.num_nodes, -1))
@@ -163,7 +165,36 @@ def test_stored_splits_are_honoured_and_test_labels_unseen(graph: Graph) -> None
     assert (first.predict_proba(graph) == second.predict_proba(graph)).all()
 
 
-def test_scikit_learn_s_manners(graph: Graph, known: np.ndarray, fitted: DJClassifier) -> None:
+def test_parameters_are_seen_by_scikit_learn(graph: Graph, known: np.ndarray, tmp_path) -> None:
+    clf = DJClassifier(epochs=3, hidden_channels=8, num_jumps=2, options={"support": "paper"})
+    names = {"num_jumps", "hidden_channels", "dropout", "lr", "weight_decay", "epochs", "patience"}
+    assert names < clf.get_params().keys()
+    assert clone(clf).get_params() == clf.get_params()
+    with pytest.raises(ValueError, match="speed"):
+        clf.set_params(speed=1)
+    scores = {}
+    for point in ParameterGrid({"num_jumps": [1, 2], "lr": [0.01, 0.1]}):
+        found = clone(clf).set_params(**point).fit(graph, known)
+        config = found.stored_.config
+        assert {"num_jumps": config.model.num_jumps, "lr": config.training.lr} == point
+        assert (config.training.epochs, config.model.support) == (3, "paper")
+        scores[config.model.num_jumps, config.training.lr] = found.validation_score_
+    assert len(scores) == 4
+    found.save(tmp_path / "m")
+    assert DJClassifier.load(tmp_path / "m").get_params() == found.get_params()
+
+
+def test_none_is_the_preset_s_value_and_a_parameter_wins_over_its_option() -> None:
+    usual = resolve("paper")
+    assert DJClassifier("paper")._config(np.arange(2)) == usual
+    clf = DJClassifier(epochs=7, options={"epochs": 9, "patience": None})
+    config = clf._config(np.arange(2)).training
+    assert (config.epochs, config.patience) == (7, None)
+    with pytest.raises(InputError, match="lr must be"):
+        DJClassifier(lr=-1.0)._config(np.arange(2))
+
+
+def test_scikit_learn_s_conventions(graph: Graph, known: np.ndarray, fitted: DJClassifier) -> None:
     twin = clone(fitted)
     assert twin.get_params() == fitted.get_params()
     assert twin.set_params(random_state=3).random_state == 3

@@ -136,7 +136,7 @@ def test_class_weights_by_label_survive_a_folder(
     clf = DJClassifier(options=FAST, class_weight=weight, device="cpu").fit(graph, labels)
     clf.save(tmp_path / "model")
     assert DJClassifier.load(tmp_path / "model").class_weight == weight
-    with pytest.raises(InputError, match="'cow', which is no label"):
+    with pytest.raises(InputError, match="'cow' is not a label"):
         DJClassifier(options=FAST, class_weight={"cow": 1.0}).fit(graph, labels)
 
 
