@@ -141,14 +141,13 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The configuration that the parameters stand for."""
         from djgnn.training.config import resolve
 
-        named = {name: getattr(self, name) for name in NAMED}
         weight: Any = self.class_weight
         if isinstance(weight, Mapping):  # a label that is not named counts 1
             unknown = set(weight) - set(classes.tolist())
             if unknown:
                 raise InputError(f"class_weight: {next(iter(unknown))!r} is not a label in y")
             weight = tuple(float(weight.get(label, 1.0)) for label in classes.tolist())
-        named["class_weight"] = weight
+        named = {**{name: getattr(self, name) for name in NAMED}, "class_weight": weight}
         try:
             config = resolve(self.preset).replace(**dict(self.options or {}))
             return config.replace(**{k: v for k, v in named.items() if v is not None})
@@ -265,7 +264,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from djgnn.checking import json_values
         from djgnn.training.folder import new_folder, write_history, write_model
 
-        stored: StoredModel = self.stored_
+        stored = self.stored_
         values = {k: v for k, v in self.get_params(deep=False).items() if k != "device"}
         if self.random_state is not None:
             values["random_state"] = stored.card["seed"]
@@ -294,8 +293,8 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             given = dict(stored.card.get("estimator") or _arguments(stored))
             if isinstance(given.get("class_weight"), list):
                 given["class_weight"] = dict(given["class_weight"])
-            seed = int(stored.card.get("seed", 0))
-            clf = cls(**{"random_state": seed, **given, "device": device})._set_learned(stored)
+            given = {"random_state": stored.card["seed"], **given, "device": device}
+            clf = cls(**given)._set_learned(stored)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise InputError(f"{folder}: its card is damaged ({error}); fit again") from error
         clf.history_ = history
@@ -321,8 +320,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             numbers = np.full(graph.num_nodes, -1, dtype=np.int64)
             numbers[~unknown] = codes
             graph = _without_labels(graph, y=numbers, class_names=tuple(map(str, classes)))
-        share = self.validation_size
-        if not 0 < share < 1:
+        if not 0 < (share := self.validation_size) < 1:
             raise InputError(f"validation_size: must be between 0 and 1 (got {share!r})")
         return random_splits(graph, train=1 - share, val=share, random_state=seed), classes
 
@@ -359,8 +357,7 @@ def _arguments(stored: StoredModel) -> dict[str, Any]:
     """Arguments of the constructor that train as a run was trained."""
     from djgnn.training.config import resolve
 
-    config = stored.config
-    usual = resolve(config.preset)
+    config, usual = stored.config, resolve(stored.config.preset)
     options = {
         f.name: getattr(mine, f.name)
         for mine, theirs in ((config.model, usual.model), (config.training, usual.training))
