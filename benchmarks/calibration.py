@@ -2,8 +2,8 @@
 
     python benchmarks/calibration.py [--data DIR] [--datasets A,B] [--splits 10] [--epochs N]
 
-Preset `default`; the test nodes of the first splits are pooled, since a handful of nodes per bin
-says nothing (37 test nodes in texas); 15 bins of equal width.
+Preset `default`; the test nodes of the first splits are pooled, since a few nodes per bin are too
+noisy (37 test nodes in texas); 15 bins of equal width.
 """
 
 from __future__ import annotations

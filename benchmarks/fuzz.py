@@ -1,4 +1,4 @@
-"""Spoiled files against every reader: a graph or a clean error, in bounded time and memory.
+"""Damaged files against every reader: a graph or a clear error, in bounded time and memory.
 
     python benchmarks/fuzz.py [--per-reader 20000] [--readers edges.csv,npz] [--seed 0]
 

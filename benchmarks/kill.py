@@ -3,8 +3,8 @@
     python benchmarks/kill.py [--data DIR] [--dataset cora] [--times 20] [--epochs 60] [--seed 0]
 
 Each trial starts `djgnn fit`, kills it with SIGKILL after a random part of the whole run's time,
-then resumes until it is done. Files are compared byte by byte. A run that was done before it
-could be killed does not count.
+then resumes until it is done. Files are compared byte by byte. A run that finished before it
+was killed does not count.
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
 """Mini-batches beside training on all nodes at once: accuracy, time and memory.
 
     python benchmarks/minibatch.py --out FILE [--datasets pubmed,fb100_cornell5] [--splits 0-4]
-        [--batch-size 2048] [--refresh-every 1] [--epochs E] [--batch-epochs E]
-        [--batch-patience P] [--batch-rate F] [--step-per-batch] [--device D] [--workers W]
-        [--data DIR]
+        [--batch-size 2048] [--epochs E] [--device D] [--workers W] [--data DIR]
 
 Every run is a process of its own, with the preset `default` and the same seed on both sides; its
-result is one line of FILE, and a run that is there already is not repeated. Selection is by
-validation on both sides. With --step-per-batch an epoch in batches makes many steps, so
---batch-epochs and --batch-patience may be smaller than the configured ones; --batch-rate is a
-factor of the configured learning rate. Prints, per data set, the means over the
-splits, the mean of the paired differences with its standard error, seconds and peak memory.
+result is one line of FILE, and a run that FILE already has is not repeated. Selection is by
+validation on both sides. Prints, per data set, the means over the splits, the mean of the paired
+differences with its standard error, seconds and peak memory.
 """
 
 from __future__ import annotations
@@ -64,26 +60,15 @@ def key(task: dict[str, Any]) -> str:
 
 def tasks(given: argparse.Namespace) -> list[dict[str, Any]]:
     """All runs, the sides of a split one after the other."""
-    from djgnn.training.config import resolve
-
     first, _, last = given.splits.partition("-")
     splits = range(int(first), int(last or first) + 1)
-    few = {"batch_size": given.batch_size, "refresh_every": given.refresh_every}
-    if given.step_per_batch:
-        few["step_per_batch"] = True
-    if given.batch_patience is not None:
-        few["patience"] = given.batch_patience
-    epochs = {"full": given.epochs, "batches": given.batch_epochs or given.epochs}
     found = []
     for dataset in given.datasets.split(","):
         for split in splits:
             for side in SIDES:
-                options = dict(few) if side == "batches" else {}
-                if side == "batches" and given.batch_rate != 1:
-                    lr = resolve("default", dataset).training.lr
-                    options["lr"] = given.batch_rate * lr
-                if epochs[side] is not None:
-                    options["epochs"] = epochs[side]
+                options = {"batch_size": given.batch_size} if side == "batches" else {}
+                if given.epochs is not None:
+                    options["epochs"] = given.epochs
                 found.append(
                     {
                         "dataset": dataset,
@@ -165,12 +150,7 @@ def main() -> None:
     parser.add_argument("--datasets", default="pubmed,fb100_cornell5")
     parser.add_argument("--splits", default="0-4")
     parser.add_argument("--batch-size", type=int, default=2048)
-    parser.add_argument("--refresh-every", type=int, default=1)
     parser.add_argument("--epochs", type=int)
-    parser.add_argument("--batch-epochs", type=int)
-    parser.add_argument("--batch-patience", type=int)
-    parser.add_argument("--batch-rate", type=float, default=1.0)
-    parser.add_argument("--step-per-batch", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--workers", type=int, default=1)

@@ -6,10 +6,11 @@
 Graphs are heterophilic block models with power-law degrees, 7 edges and 128 features per node; the
 model has hidden 64 and K = 3, all branches. Every size in a process of its own. *held* is what
 training keeps from step to step: the graph, X and one hop of it, the weights with Adam's moments,
-the tables. The other columns are peaks above that: *tables* while they are made anew, *step* of one
-batch forth and back, *evaluate* of all nodes with its own tables. The gradients of the weights that
-have a row per node are a table too: *rest* is the step without them. Beside it the same of a step
-on all nodes. Of a process, figures vary by a few MiB from run to run.
+the tables. The other columns are peaks above that: *tables* while they are computed, *step* of one
+batch, forward and backward, *evaluate* of all nodes with its own tables. The gradients of the
+weights that have a row per node are a table too: *rest* is the step without them. The last two
+columns are a step on all nodes and its evaluation. Figures of a process vary by a few MiB from run
+to run.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""New nodes: hide a tenth of a graph, train on the rest, predict the hidden as arrivals.
+"""New nodes: hide a tenth of a graph, train on the rest, predict the hidden ones as new nodes.
 
     python benchmarks/new_nodes.py [--data DIR] [--datasets pubmed,cora,squirrel] [--epochs N]
 
-The hidden nodes leave with all their edges. *transductive*: a model trained with them in the graph,
-their labels unknown to it. Both are scored on the same hidden nodes, both chosen on the same
-validation nodes; hidden are test nodes of split 0, so no label that anything learns from is lost.
-Speed: arrivals a second, everything from the later graph to probabilities, stored model loaded.
+The hidden nodes are removed with all their edges. *transductive*: a model trained with them in the
+graph, their labels unknown to it. Both are scored on the same hidden nodes and selected on the same
+validation nodes. Only test nodes of split 0 are hidden, so no label used for training is lost.
+Speed: new nodes a second, from the later graph to probabilities, with the stored model loaded.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python benchmarks/read.py [--edges 5000000] [--nodes 200000] [--repeats 5]
 
 Two kinds of ids, words and digits; edges in random order, a few listed twice. Both are timed in
-one process, turn about, the best of the repeats counts: `polars.read_csv(edges)` alone against
+one process, alternating; the best of the repeats counts: `polars.read_csv(edges)` alone against
 `read_tables(edges, nodes)` up to the finished `Graph`. Memory is the peak of a fresh process that
 does nothing but read the graph.
 """

@@ -46,8 +46,9 @@ ORACLE = (
     "and it does not gain the same for every model."
 )
 DIRECTION = (
-    "These sets are directed. A model may hear the nodes it points at (given) or both ends of "
-    "every edge (symmetric); papers rarely say which. An MLP sees no edges and cannot change."
+    "These sets are directed. A node may receive messages from the targets of its edges (given) or "
+    "along both directions of every edge (symmetric); papers rarely say which. An MLP uses no "
+    "edges and cannot change."
 )
 VERSIONS = (
     "The file in most papers has the features and labels of texas; the corrected one has its own.",
