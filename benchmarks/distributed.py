@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from djgnn.graph import random_splits
-from djgnn.graph.large_sbm import degree_corrected_sbm
+from djgnn.graph import degree_corrected_sbm, random_splits
 from djgnn.training import resolve
 from djgnn.training.distributed import Group, distributed_djgnn, join
 from djgnn.training.inputs import initialize, seeded

@@ -43,13 +43,17 @@ def save_header(path: Path, key: str, descr: str, shape: tuple[int, ...], zeros:
 @pytest.mark.parametrize("key", ["node_names", "class_names", "card"])
 def test_entries_without_bytes_are_refused(key: str, tmp_path: Path) -> None:
     file = save_header(tmp_path / "g.npz", key, "<U0", (2_000_000_000,))
-    with pytest.raises(InputError, match=rf"g\.npz: key '{key}' claims entries that have no bytes"):
+    with pytest.raises(
+        InputError, match=rf"g\.npz: key '{key}' claims more entries than it has bytes"
+    ):
         read_npz(file)
 
 
 def test_negative_shapes_are_refused(tmp_path: Path) -> None:
     file = save_header(tmp_path / "g.npz", "y", "<i8", (-3,))
-    with pytest.raises(InputError, match=r"'y' claims entries that have no bytes.*write it again"):
+    with pytest.raises(
+        InputError, match=r"'y' claims more entries than it has bytes.*write it again"
+    ):
         read_npz(file)
 
 
@@ -141,7 +145,7 @@ def test_names_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
         read_npz(file)
     codes = np.array([97, 0x110000, 98], np.uint32).view("<U1")
     save(file, **BASE, node_names=codes)
-    with pytest.raises(InputError, match=r"g\.npz: key 'node_names' holds characters that do not"):
+    with pytest.raises(InputError, match=r"g\.npz: key 'node_names' must be a list of unicode"):
         read_npz(file)
     save(file, **BASE, card=codes[1:2])
     with pytest.raises(InputError, match=r"g\.npz: key 'card' must be one JSON object"):

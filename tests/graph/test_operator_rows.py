@@ -1,4 +1,4 @@
-"""Rows of sparse operators, forth and back, on both roads."""
+"""Rows of sparse operators, forward and backward, by both methods."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from djgnn.graph.operator import SparseOperator
-from djgnn.graph.operator_rows import columns_of, distinct, gather_rows, take_rows
+from djgnn.graph.operator import SparseOperator, columns_of, distinct, gather_rows, take_rows
 
 N, COLUMNS = 1500, 40
 

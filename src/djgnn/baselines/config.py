@@ -15,7 +15,7 @@ import yaml
 
 from djgnn.baselines.base import Baseline, Options
 from djgnn.checking import check_names
-from djgnn.graph.plain_yaml import read_configuration
+from djgnn.graph.files import read_configuration
 from djgnn.training.config import TrainConfig
 
 _CLASSES = {

@@ -4,15 +4,12 @@ Importing this room imports neither torch nor polars nor PyG; the functions that
 """
 
 from djgnn.graph.arrivals import Arrivals, arrivals, check_related
-from djgnn.graph.cards import Card, known
-from djgnn.graph.graph import Graph, Split
+from djgnn.graph.graph import Graph, Split, random_splits
 from djgnn.graph.graphml import read_graphml, write_graphml
-from djgnn.graph.large_sbm import degree_corrected_sbm
 from djgnn.graph.npz import read_npz, write_npz
-from djgnn.graph.registry import available, find, load
-from djgnn.graph.sbm import heterophilic_sbm, stochastic_block_model
+from djgnn.graph.registry import Card, available, find, known, load
+from djgnn.graph.sbm import degree_corrected_sbm, heterophilic_sbm, stochastic_block_model
 from djgnn.graph.sbm_levels import SbmLevel, sbm_at_level, sbm_level
-from djgnn.graph.splits import random_splits
 from djgnn.graph.table_files import write_tables
 from djgnn.graph.table_rules import reading_of
 from djgnn.graph.tables import from_frames, read_tables

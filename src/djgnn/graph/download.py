@@ -5,17 +5,15 @@ from __future__ import annotations
 import warnings
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from djgnn.errors import DataNotFoundError
-from djgnn.graph.cards import Card
 from djgnn.graph.convert import compact, from_pyg
 from djgnn.graph.graph import Graph
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from djgnn.graph.registry import Card
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "Planetoid": {"split": "geom-gcn"},
@@ -42,7 +40,7 @@ def download(card: Card, root: Path) -> Graph:
         return _from_ogb(name, root, card.name)
     arguments = ({"name": name} if name else {}) | OPTIONS.get(kind, {})
     with warnings.catch_warnings():
-        # PyG uses parts of torch and of numpy that are on their way out; not the user's business.
+        # PyG uses deprecated parts of torch and numpy.
         warnings.simplefilter("ignore")
         datasets = import_module("torch_geometric.datasets")
         data = getattr(datasets, kind)(str(root), **arguments)[0]
@@ -99,19 +97,11 @@ def _from_ogb(name: str, root: Path, title: str) -> Graph:
         ) from error
     dataset = module.NodePropPredDataset(name="ogbn-arxiv", root=str(root))
     content, labels = dataset[0]
-    num_nodes = int(content["num_nodes"])
-    fields: dict[str, Any] = {
-        "edge_index": content["edge_index"],
-        "num_nodes": num_nodes,
-        "x": compact(content["node_feat"]),
-        "name": title,
-    }
+    fields: dict[str, Any] = {"edge_index": content["edge_index"], "name": title}
+    fields |= {"num_nodes": int(content["num_nodes"]), "x": compact(content["node_feat"])}
     if name == "arxiv-year":
         return published_elsewhere(Graph(y=year_quantiles(content["node_year"]), **fields))
-    split = dataset.get_idx_split()
-    masks = np.zeros((3, num_nodes), dtype=np.bool_)
+    masks = np.zeros((3, fields["num_nodes"]), dtype=np.bool_)
     for row, part in zip(masks, ("train", "valid", "test"), strict=True):
-        row[np.asarray(split[part])] = True
-    train, val, test = masks
-    y = np.asarray(labels).ravel()
-    return Graph(y=y, train_mask=train, val_mask=val, test_mask=test, **fields)
+        row[np.asarray(dataset.get_idx_split()[part])] = True
+    return Graph(y=np.asarray(labels).ravel(), **fields).with_masks(*masks)

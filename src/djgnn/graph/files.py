@@ -1,16 +1,20 @@
-"""Files on disk: one way to check what is read, one way to write so that no half file is seen."""
+"""Files on disk: one check of what is read, YAML configurations, and writes that are atomic."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from djgnn.errors import InputError
+
+Built = TypeVar("Built")
+
+LARGEST_CONFIGURATION = 2**16
 
 
 def readable_file(path: str | Path) -> Path:
@@ -27,15 +31,22 @@ def readable_file(path: str | Path) -> Path:
         Traceback (most recent call last):
         djgnn.errors.InputError: no/such.csv: no such file; check the path (got 'no/such.csv')
     """
-    with open_ordinary(path) as stream:
-        stream.read(1)
-    return Path(path).expanduser()
+    file = Path(path).expanduser()
+    if os.path.isfile(file) and os.access(file, os.R_OK):
+        return file
+    if os.path.isdir(file):
+        problem = "is a folder; give the path of a file"
+    elif os.path.isfile(file):
+        problem = "cannot be read; check its permissions"
+    elif os.path.exists(file):
+        problem = "is not an ordinary file but a device or a pipe; copy what it gives to a file"
+    else:
+        problem = "no such file; check the path"
+    raise InputError(f"{file}: {problem} (got {str(path)!r})")
 
 
 def read_limited(path: str | Path, limit: int) -> bytes:
     """The content of an ordinary file that has at most `limit` bytes.
-
-    No more than one byte beyond the limit is ever read, whatever the size the file claims.
 
     Args:
         path: The file, as for :func:`readable_file`.
@@ -51,56 +62,64 @@ def read_limited(path: str | Path, limit: int) -> bytes:
         >>> read_limited(file, 3)
         b'abc'
     """
-    with open_ordinary(path) as stream:
-        size = os.fstat(stream.fileno()).st_size
-        content = stream.read(min(size, limit) + 1)
-        if size < len(content) <= limit:  # it has grown, or does not tell its size
-            content += stream.read(limit + 1 - len(content))
-    if len(content) > limit:
+    file = readable_file(path)
+    size = file.stat().st_size
+    if size > limit:
         raise InputError(
-            f"{Path(path).expanduser()}: is too large, at most {limit} bytes are expected here; "
-            f"check the path (got {max(size, len(content))} bytes)"
+            f"{file}: is too large, at most {limit} bytes are expected here; check the path "
+            f"(got {size} bytes)"
         )
-    return content
+    return file.read_bytes()
 
 
-@contextmanager
-def open_ordinary(path: str | Path) -> Iterator[BinaryIO]:
-    """Open an ordinary file for reading, never a device or a pipe, nor a link to one.
+def read_configuration(path: str | Path, build: Callable[[dict[str, Any]], Built]) -> Built:
+    """Read a YAML file of named sections and build a configuration from it.
+
+    The safe loader refuses tags that name Python objects. Aliases are refused as well: a few lines
+    of them can stand for more values than fit into memory.
 
     Args:
-        path: The file, as for :func:`readable_file`.
+        path: The file, at most 64 KiB.
+        build: Makes the configuration, or raises what is wrong with the values.
 
     Raises:
-        InputError: As :func:`readable_file`, also for what fails while the file is open.
+        InputError: If it is not readable, not plain YAML, or not a configuration.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "c.yaml")
+        >>> _ = file.write_text("model: {num_jumps: 5}")
+        >>> read_configuration(file, dict)
+        {'model': {'num_jumps': 5}}
     """
-    if "\0" in str(path) or not str(path):
-        raise InputError(f"path: is not a file name; give the path of a file (got {str(path)!r})")
-    file = Path(path).expanduser()
+    import yaml
+
+    content = read_limited(path, LARGEST_CONFIGURATION)
     try:
-        with open(file, "rb", opener=_without_waiting) as stream:
-            mode = os.fstat(stream.fileno()).st_mode
-            if not stat.S_ISREG(mode):
-                raise InputError(
-                    f"{file}: is not an ordinary file but a device or a pipe; copy what it gives "
-                    f"to a file first (got {stat.filemode(mode)})"
-                )
-            yield stream
-    except FileNotFoundError:
-        raise InputError(f"{file}: no such file; check the path (got {str(path)!r})") from None
-    except OSError as error:
-        if os.path.isdir(file):
-            raise InputError(
-                f"{file}: is a folder; give the path of a file (got {str(path)!r})"
-            ) from None
+        text = content.decode("utf-8")
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
+            raise ValueError("an alias; write the value itself")
+        values = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 1}: " if mark is not None else ""
+        what = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise InputError(
-            f"{file}: cannot be read; check its permissions (got {error.strerror or error})"
+            f"{path}: {line}is not plain YAML; write KEY: VALUE lines in UTF-8, without tags or "
+            f"aliases (got {what})"
         ) from error
-
-
-def _without_waiting(file: str, flags: int) -> int:
-    """Open at once: a pipe would wait for a writer, a terminal could take over the process."""
-    return os.open(file, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise InputError(
+            f"{path}: must hold named sections such as 'model:' and 'training:' "
+            f"(got {type(values).__name__})"
+        )
+    try:
+        return build(values)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path}: is not a usable configuration; compare with the config.yaml of a run "
+            f"(got {str(error)[:300]})"
+        ) from error
 
 
 def check_replaceable(path: str | Path, marks: Sequence[bytes], what: str) -> None:
@@ -117,7 +136,7 @@ def check_replaceable(path: str | Path, marks: Sequence[bytes], what: str) -> No
     file = Path(path).expanduser()
     if not file.is_file() or file.stat().st_size == 0:
         return
-    with open_ordinary(file) as stream:
+    with readable_file(file).open("rb") as stream:
         start = stream.read(4096)
     if not any(mark in start for mark in marks):
         raise InputError(
@@ -159,7 +178,7 @@ def atomic_write(path: str | Path) -> Iterator[BinaryIO]:
         ) from error
     try:
         with os.fdopen(handle, "wb") as stream:
-            with suppress(OSError):  # who could not read the old file shall not read the new one
+            with suppress(OSError):  # the new file keeps the permissions of the old one
                 os.chmod(temporary, stat.S_IMODE(file.stat().st_mode))
             yield stream
             stream.flush()

@@ -1,4 +1,7 @@
-"""`Graph`: what every stage starts from. Immutable, checked once, independent of torch."""
+"""`Graph`: what every stage starts from. Immutable, checked once, independent of torch.
+
+Its splits: those stored with it, and random stratified ones.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,14 @@ from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from djgnn.errors import InputError
-from djgnn.graph.checks import check_graph
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from djgnn.graph.checks import stored_fields
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,7 @@ class Graph:
     card: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for key, value in check_graph(self).items():
+        for key, value in stored_fields(self).items():
             object.__setattr__(self, key, value)
 
     @property
@@ -103,12 +104,11 @@ class Graph:
     @cached_property
     def adjacency(self) -> sp.csr_array:
         """The adjacency as given: CSR, float32, sorted columns; parallel edges are summed."""
-        n = self.num_nodes
         weight = self.edge_weight
         if weight is None:
             weight = np.ones(self.num_edges, dtype=np.float32)
-        source, target = self.edge_index
-        matrix = sp.csr_array(sp.coo_array((weight, (source, target)), shape=(n, n)))
+        shape = (self.num_nodes, self.num_nodes)
+        matrix = sp.csr_array(sp.coo_array((weight, tuple(self.edge_index)), shape=shape))
         matrix.sum_duplicates()
         return matrix
 
@@ -137,9 +137,16 @@ class Graph:
         Raises:
             InputError: If the graph has no splits or `index` is not one of them.
         """
-        from djgnn.graph.splits import split_of
-
-        return split_of(self, index)
+        if self.train_mask is None or self.val_mask is None or self.test_mask is None:
+            raise InputError(
+                f"{self.name}: the graph has no splits; make some with `random_splits(graph)`"
+            )
+        if not 0 <= index < self.num_splits:
+            raise InputError(
+                f"split {index}: {self.name} has splits 0 to {self.num_splits - 1} (got {index})"
+            )
+        train, val, test = (m[:, index] for m in (self.train_mask, self.val_mask, self.test_mask))
+        return Split(train=train, val=val, test=test, index=index)
 
     def with_masks(
         self,
@@ -249,3 +256,63 @@ class Split:
     def __repr__(self) -> str:
         sizes = "/".join(str(int(m.sum())) for m in (self.train, self.val, self.test))
         return f"Split(index={self.index}, train/val/test={sizes})"
+
+
+def random_splits(
+    graph: Graph,
+    num_splits: int = 1,
+    train: float = 0.6,
+    val: float = 0.2,
+    stratify: bool = True,
+    random_state: int = 0,
+) -> Graph:
+    r"""Split the labelled nodes at random into training, validation and test parts.
+
+    With ``stratify`` every class is divided in the given shares (rounded so that a class of at
+    least three nodes is in all three parts, and a class with fewer is in the training part first).
+
+    Args:
+        graph: A graph with labels.
+        num_splits: How many independent splits to draw.
+        train: Share of the labelled nodes in the training part.
+        val: Share in the validation part; the rest is the test part.
+        stratify: Divide class by class.
+        random_state: Seed; split s of a call is the same whatever `num_splits` is.
+
+    Returns:
+        The same graph with masks of shape ``[n, num_splits]``.
+
+    Example:
+        >>> g = Graph(np.zeros((2, 0)), num_nodes=10, y=np.array([0, 1] * 5))
+        >>> random_splits(g).split(0)
+        Split(index=0, train/val/test=6/2/2)
+    """
+    if graph.y is None:
+        raise InputError(f"{graph.name}: cannot be split without labels")
+    if not (0 < train < 1 and 0 <= val < 1 and train + val <= 1):
+        raise InputError(
+            f"train={train}, val={val}: shares must be between 0 and 1 and sum to at most 1"
+        )
+    if num_splits < 1:
+        raise InputError(f"num_splits: must be at least 1 (got {num_splits})")
+    labelled = np.flatnonzero(graph.y >= 0)
+    kinds = np.unique(graph.y[labelled])
+    groups = [labelled[graph.y[labelled] == c] for c in kinds] if stratify else [labelled]
+    masks = np.zeros((3, graph.num_nodes, num_splits), dtype=np.bool_)
+    for s in range(num_splits):
+        rng = np.random.default_rng([random_state, s])
+        for group in groups:
+            parts = np.split(rng.permutation(group), _ends(group.size, train, val))
+            for part, nodes in enumerate(parts):
+                masks[part, nodes, s] = True
+    return graph.with_masks(*masks)
+
+
+def _ends(size: int, train: float, val: float) -> tuple[int, int]:
+    """Where the training and the validation part of a shuffled group end."""
+    if size < 3:
+        return min(size, 1), size if val > 0 else min(size, 1)
+    rest = train + val < 1
+    first = min(max(round(size * train), 1), size - (2 if val > 0 and rest else 1))
+    second = max(round(size * (train + val)), first + (val > 0))
+    return first, max(min(second, size - 1) if rest else second, first)

@@ -14,7 +14,7 @@ from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser, iterparse
 
 from djgnn.errors import InputError
-from djgnn.graph.files import atomic_write, open_ordinary, readable_file
+from djgnn.graph.files import atomic_write, readable_file
 from djgnn.graph.graph import Graph
 from djgnn.graph.table_files import check_distinct, node_tables
 from djgnn.graph.table_rules import TableOptions
@@ -153,7 +153,7 @@ def _parse(file: Path, tables: tuple[Table, Table]) -> list[int]:
 def _events(file: Path) -> Iterator[tuple[str, Element]]:
     """Every tag when it starts and when it is complete; errors of the parser as `InputError`."""
     try:
-        with open_ordinary(file) as stream:
+        with readable_file(file).open("rb") as stream:
             yield from iterparse(stream, ("start", "end"), parser=_Parser(forbid_dtd=True))
     except DefusedXmlException as error:
         what = "declares an XML entity or element types, which are never expanded; delete "

@@ -11,30 +11,37 @@
 | ``num_nodes`` | int | only needed where neither features nor labels nor names tell |
 | ``card`` | unicode, JSON | optional facts about the data set |
 
-Nothing is ever unpickled, and sizes are checked in the headers before anything is inflated.
+Nothing is unpickled, and sizes are checked in the headers before memory is taken.
 """
 
 from __future__ import annotations
 
+import io
 import json
+import math
+import zipfile
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from djgnn.errors import InputError
-from djgnn.graph.checks import MASKS, check_num_nodes
-from djgnn.graph.files import atomic_write
+from djgnn.graph.checks import MASKS
+from djgnn.graph.files import atomic_write, readable_file
 from djgnn.graph.graph import Graph
-from djgnn.graph.npz_arrays import CSR_PARTS, PLAIN, read_arrays, reason
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MAX_BYTES = 8 * 2**30
 NODE_BYTES = 80
-LAYOUT = "see the layout at the top of `djgnn.graph.npz`"
+NAME_BYTES = 64
+HEADER_BYTES = 2**14
+CSR_PARTS = ("x_data", "x_indices", "x_indptr", "x_shape")
+NUMBERS = ("edge_index", "y", *MASKS, "edge_weight")
+KEYS = (*NUMBERS, "x", *CSR_PARTS, "node_names", "class_names", "num_nodes", "card")
+HELD_BYTES = {"edge_index": 8, "y": 8, "x": 4, "x_data": 4, "edge_weight": 4}
 
 
 def read_npz(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Graph:
@@ -61,12 +68,11 @@ def read_npz(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Graph:
         True
     """
     file = Path(path).expanduser()
-    arrays = read_arrays(path, ("edge_index", *PLAIN, *CSR_PARTS), max_bytes)
+    arrays = read_arrays(path, KEYS, max_bytes)
     try:
-        return Graph(name=file.stem, **_fields(file, arrays, max_bytes))
+        return Graph(name=file.stem, **_fields(arrays, max_bytes))
     except InputError as error:
-        text = str(error)
-        raise InputError(text if text.startswith(str(file)) else f"{file}: {text}") from error
+        raise InputError(f"{file}: {error}") from error
 
 
 def write_npz(graph: Graph, path: str | Path) -> None:
@@ -95,8 +101,11 @@ def write_npz(graph: Graph, path: str | Path) -> None:
         if getattr(graph, key) is not None:
             arrays[key] = getattr(graph, key)
     for key in ("node_names", "class_names"):
-        if getattr(graph, key) is not None:
-            arrays[key] = _unicode(getattr(graph, key), key)
+        names = getattr(graph, key)
+        if names is not None and any(name.endswith("\0") for name in names):
+            raise InputError(f"{key}: a name must not end in a NUL character; rename it")
+        if names is not None:
+            arrays[key] = np.array(names, dtype=np.str_)
     if graph.x is None and graph.y is None:
         arrays["num_nodes"] = np.int64(graph.num_nodes)
     if graph.card:
@@ -105,130 +114,163 @@ def write_npz(graph: Graph, path: str | Path) -> None:
         np.savez_compressed(stream, **arrays)
 
 
-def _fields(file: Path, arrays: dict[str, NDArray[Any]], max_bytes: int) -> dict[str, Any]:
+def read_arrays(path: str | Path, keys: Sequence[str], max_bytes: int) -> dict[str, NDArray[Any]]:
+    """Those of the arrays `keys` that an ``.npz`` file has.
+
+    Raises:
+        InputError: With the file and the key: not a file, not a zip, damaged, of objects, or
+            together more than `max_bytes`.
+    """
+    file = readable_file(path)
+    place = ""
+    arrays: dict[str, NDArray[Any]] = {}
+    try:
+        with zipfile.ZipFile(file) as archive:
+            members = {info.filename: info for info in archive.infolist()}
+            wanted = {key: members[f"{key}.npy"] for key in keys if f"{key}.npy" in members}
+            total = 0
+            for key, member in wanted.items():
+                place = f"key {key!r} "
+                total += max(member.file_size, _held_bytes(archive, member, key))
+            if total > max_bytes:
+                raise InputError(
+                    f"would take {total / 2**30:.3g} GiB of memory, more than the limit of "
+                    f"{max_bytes / 2**30:.3g} GiB; raise `max_bytes` if you trust the file "
+                    f"(got {total} bytes)"
+                )
+            for key, member in wanted.items():
+                place = f"key {key!r} "
+                with archive.open(member) as stream:
+                    arrays[key] = np.lib.format.read_array(stream, allow_pickle=False)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
+    except Exception as error:  # zipfile, the decompressors and numpy raise many kinds
+        raise InputError(
+            f"{file}: {place}is not a readable .npz file; write it with `numpy.savez_compressed` "
+            f"or `write_npz`, or copy it again if it was cut off (got {_reason(error)})"
+        ) from error
+    return arrays
+
+
+def _held_bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo, key: str) -> int:
+    """The bytes that an array will take, by its header alone."""
+    with archive.open(member) as stream:
+        start = io.BytesIO(stream.read(HEADER_BYTES))
+    version = np.lib.format.read_magic(start)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"npy version {version}")
+    first = version == (1, 0)
+    header = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+    shape, _, dtype = header(start)
+    if dtype.hasobject:
+        raise InputError(
+            f"key {key!r} holds Python objects, which are never unpickled; store numbers or "
+            f"unicode text (got dtype {dtype})"
+        )
+    count = math.prod(shape)
+    if min(shape, default=0) < 0 or count * max(dtype.itemsize, 1) > member.file_size:
+        raise InputError(
+            f"key {key!r} claims more entries than it has bytes; the file is damaged, write it "
+            f"again (got {dtype.str} {list(shape)}, {member.file_size} bytes)"
+        )
+    if key in ("node_names", "class_names"):
+        return count * (dtype.itemsize + NAME_BYTES)
+    return count * max(dtype.itemsize, HELD_BYTES.get(key, 0))
+
+
+def _fields(arrays: dict[str, NDArray[Any]], max_bytes: int) -> dict[str, Any]:
     """The fields of `Graph` from the arrays of a file."""
+    given = ", ".join(arrays) or "no key"
     if "edge_index" not in arrays:
         raise InputError(
-            f"{file}: key 'edge_index' is missing; {LAYOUT} (got {', '.join(arrays) or 'no key'})"
+            "key 'edge_index' is missing; see the layout at the top of `djgnn.graph.npz` "
+            f"(got {given})"
         )
-    fields: dict[str, Any] = {
-        key: arrays[key] for key in ("y", *MASKS, "edge_weight", "edge_index") if key in arrays
-    }
-    fields["x"] = _features(file, arrays)
+    fields: dict[str, Any] = {key: arrays[key] for key in NUMBERS if key in arrays}
+    fields["x"] = _features(arrays)
     for key in ("node_names", "class_names"):
         if key in arrays:
-            fields[key] = _strings(file, arrays[key], key)
-    fields["num_nodes"] = check_num_nodes(_num_nodes(file, arrays, fields))
-    _check_bare_nodes(file, arrays, fields["num_nodes"], max_bytes)
-    _check_bare_columns(file, fields["x"], max_bytes)
+            fields[key] = _strings(arrays[key], key)
     if "card" in arrays:
-        fields["card"] = _read_card(file, arrays["card"])
+        fields["card"] = _card(arrays["card"])
+    number = arrays.get("num_nodes")
+    if number is not None and (number.shape != () or number.dtype.kind not in "iu"):
+        raise InputError(
+            f"key 'num_nodes' must be one whole number (got {number.dtype} {list(number.shape)})"
+        )
+    told = [key for key in ("y", "x", "node_names") if fields.get(key) is not None]
+    if number is None and not told:
+        raise InputError(
+            f"the number of nodes is unknown; add the key 'num_nodes', 'y' or 'x' (got {given})"
+        )
+    if number is None and np.ndim(fields[told[0]]) == 0 and not sp.issparse(fields[told[0]]):
+        raise InputError(f"key {told[0]!r} must have one entry per node (got one value)")
+    fields["num_nodes"] = n = int(np.shape(fields[told[0]])[0] if number is None else number)
+    # A number alone must not take memory: nodes and columns without entries are counted in bytes.
+    tellers = ("edge_index", "y", "x", "x_indptr", "node_names", *MASKS)
+    entries = max(arrays[key].size for key in tellers if key in arrays)
+    columns, filled = (
+        (fields["x"].shape[1], fields["x"].nnz) if sp.issparse(fields["x"]) else (0, 0)
+    )
+    for what, size, there in (("nodes", n, entries), ("feature columns", columns, filled)):
+        if size > there and size * NODE_BYTES > max_bytes:
+            raise InputError(
+                f"{size} {what} would take {size * NODE_BYTES / 2**30:.3g} GiB of memory, more "
+                f"than the limit of {max_bytes / 2**30:.3g} GiB, and most are empty; number the "
+                f"{what} without gaps, or raise `max_bytes` if you trust the file (got {there} "
+                "entries)"
+            )
     return fields
 
 
-def _features(file: Path, arrays: dict[str, NDArray[Any]]) -> Any:
+def _features(arrays: dict[str, NDArray[Any]]) -> Any:
     present = [key for key in CSR_PARTS if key in arrays]
     if not present:
         return arrays.get("x")
     if "x" in arrays or len(present) < len(CSR_PARTS):
         raise InputError(
-            f"{file}: features must be 'x' alone or all of {', '.join(CSR_PARTS)} "
+            f"features must be 'x' alone or all of {', '.join(CSR_PARTS)} "
             f"(got {', '.join(['x'] * ('x' in arrays) + present)})"
         )
     data, indices, indptr, shape = (arrays[key] for key in CSR_PARTS)
     try:
         if any(part.dtype.kind not in "iu" for part in (indices, indptr, shape)):
             raise TypeError("x_indices, x_indptr and x_shape must be whole numbers")
-        if shape.shape != (2,):
-            raise ValueError(f"x_shape {shape.tolist()}")
-        matrix = sp.csr_array((data, indices, indptr), shape=tuple(int(v) for v in shape))
+        rows, columns = shape.tolist()
+        matrix = sp.csr_array((data, indices, indptr), shape=(rows, columns))
         matrix.check_format(full_check=True)
     except (ValueError, TypeError, IndexError, OverflowError) as error:
         raise InputError(
-            f"{file}: keys {', '.join(CSR_PARTS)} are not the parts of a CSR matrix; store "
-            f"`matrix.data, .indices, .indptr, .shape` of one matrix (got {reason(error)})"
+            f"keys {', '.join(CSR_PARTS)} are not the parts of a CSR matrix; store `matrix.data, "
+            f".indices, .indptr, .shape` of one matrix (got {_reason(error)})"
         ) from error
     return matrix
 
 
-def _num_nodes(file: Path, arrays: dict[str, NDArray[Any]], fields: dict[str, Any]) -> int:
-    if "num_nodes" in arrays:
-        value = arrays["num_nodes"]
-        if value.shape != () or value.dtype.kind not in "iu":
-            raise InputError(
-                f"{file}: key 'num_nodes' must be one whole number (got {value.dtype} "
-                f"{list(value.shape)})"
-            )
-        return int(value)
-    for key in ("y", "x", "node_names"):
-        part = fields.get(key)
-        if part is not None and not sp.issparse(part) and np.ndim(part) == 0:
-            raise InputError(f"{file}: key {key!r} must have one entry per node (got one value)")
-        if part is not None:
-            return len(part) if key == "node_names" else int(part.shape[0])
+def _strings(array: NDArray[Any], key: str) -> list[str]:
+    try:
+        if array.dtype.kind == "U" and array.ndim == 1:
+            return list(array.tolist())
+        got = f"{array.dtype} {list(array.shape)}"
+    except (ValueError, SystemError) as error:  # a number that is no character
+        got = _reason(error)
+    raise InputError(f"key {key!r} must be a list of unicode strings; write it again (got {got})")
+
+
+def _card(array: NDArray[Any]) -> dict[str, Any]:
+    if array.dtype.kind == "U" and array.ndim == 0:
+        with suppress(ValueError, SystemError, RecursionError):
+            card = json.loads(array.item())
+            json.dumps(card, ensure_ascii=False).encode()  # half a surrogate pair is refused
+            if isinstance(card, dict):
+                return card
     raise InputError(
-        f"{file}: the number of nodes is unknown; add the key 'num_nodes', 'y' or 'x' "
-        f"(got {', '.join(arrays)})"
+        "key 'card' must be one JSON object as text; leave the key out or write it with "
+        f"`json.dumps` (got {array.dtype} {list(array.shape)})"
     )
 
 
-def _check_bare_nodes(file: Path, arrays: dict[str, NDArray[Any]], n: int, max_bytes: int) -> None:
-    """A number alone must not ask for memory: nodes that nothing tells of are counted in bytes."""
-    told = ("y", "x", "x_indptr", "node_names", *MASKS)
-    entries = max(arrays[key].size for key in ("edge_index", *told) if key in arrays)
-    if n > entries and n * NODE_BYTES > max_bytes:
-        raise InputError(
-            f"{file}: {n} nodes would take some {n * NODE_BYTES / 2**30:.3g} GiB of memory, more "
-            f"than the limit of {max_bytes / 2**30:.3g} GiB, and most have neither edges, features "
-            "nor labels; number the nodes without gaps, or raise `max_bytes` if you trust the "
-            f"file (got {n} nodes, at most {entries} entries)"
-        )
-
-
-def _check_bare_columns(file: Path, x: Any, max_bytes: int) -> None:
-    """Nor must the width of features of which most columns are empty."""
-    if not sp.issparse(x) or x.shape[1] <= x.nnz or x.shape[1] * NODE_BYTES <= max_bytes:
-        return
-    raise InputError(
-        f"{file}: {x.shape[1]} feature columns would take some "
-        f"{x.shape[1] * NODE_BYTES / 2**30:.3g} GiB of memory, more than the limit of "
-        f"{max_bytes / 2**30:.3g} GiB, and most are empty; leave empty columns out, or raise "
-        f"`max_bytes` if you trust the file (got {x.nnz} entries)"
-    )
-
-
-def _strings(file: Path, array: NDArray[Any], key: str) -> list[str]:
-    if array.dtype.kind != "U" or array.ndim != 1:
-        raise InputError(
-            f"{file}: key {key!r} must be a list of unicode strings "
-            f"(got {array.dtype} {list(array.shape)})"
-        )
-    try:
-        names: list[str] = array.tolist()
-    except (ValueError, SystemError) as error:
-        raise InputError(
-            f"{file}: key {key!r} holds characters that do not exist; write the names again "
-            f"(got {reason(error)})"
-        ) from error
-    return names
-
-
-def _unicode(names: tuple[str, ...], key: str) -> NDArray[np.str_]:
-    for name in names:
-        if name.endswith("\0"):
-            raise InputError(f"{key}: a name must not end in a NUL character (got {name!r})")
-    return np.array(names, dtype=np.str_)
-
-
-def _read_card(file: Path, array: NDArray[Any]) -> dict[str, Any]:
-    try:
-        card = json.loads(array.item()) if array.dtype.kind == "U" else None
-        json.dumps(card, ensure_ascii=False).encode()  # half a surrogate could never be printed
-    except (ValueError, SystemError, RecursionError):
-        card = None
-    if not isinstance(card, dict):
-        raise InputError(
-            f"{file}: key 'card' must be one JSON object as text; leave the key out or write it "
-            f"with `json.dumps` (got {array.dtype} {list(array.shape)})"
-        )
-    return card
+def _reason(error: BaseException) -> str:
+    """The kind of an error and the first line of its message."""
+    text = str(error).partition("\n")[0][:200]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

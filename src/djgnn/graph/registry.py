@@ -1,21 +1,87 @@
-"""Data sets by name: look for a file, else download, convert and keep it."""
+"""Data sets by name and their cards: look for a file, else download, convert and keep it."""
 
 from __future__ import annotations
 
 import difflib
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from djgnn.errors import DataNotFoundError, InputError
-from djgnn.graph.cards import Card, canonical, known
 from djgnn.graph.graph import Graph
 from djgnn.graph.npz import read_npz, write_npz
 
-__all__ = ["Card", "available", "cache_folder", "find", "folders", "known", "load"]
-
 LONGEST_NAME = 128
+
+
+@dataclass(frozen=True)
+class Card:
+    """Facts about one data set.
+
+    Args:
+        name: Its name here; the file is ``<name>.npz``.
+        title: What nodes, edges and classes are.
+        paper_name: Its name in the paper's tables, ``None`` if it is in none.
+        metric: ``accuracy`` or ``roc_auc``.
+        direction: ``directed``, or ``symmetric`` if every edge is there both ways.
+        num_nodes: Number of nodes.
+        num_edges: Number of directed edges as stored.
+        num_features: Number of feature columns.
+        num_classes: Number of classes.
+        num_splits: Number of stored splits.
+        source: Repository and path it comes from.
+        loader: ``"CLASS:NAME"`` of the class that downloads it, ``None`` if there is none.
+        counterpart: The data set whose results belong beside this one's.
+        oddities: What a reader of a result must know.
+
+    Example:
+        >>> known()["texas"].oddities[0]
+        'Class 1 has a single node.'
+    """
+
+    name: str
+    title: str
+    paper_name: str | None
+    metric: str
+    direction: str
+    num_nodes: int
+    num_edges: int
+    num_features: int
+    num_classes: int
+    num_splits: int
+    source: str
+    loader: str | None
+    counterpart: str | None
+    oddities: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The card as plain values, as `Graph.card` carries it."""
+        return asdict(self) | {"oddities": list(self.oddities)}
+
+
+@cache
+def known() -> Mapping[str, Card]:
+    """Every data set the registry knows, by name.
+
+    Example:
+        >>> known()["minesweeper"].metric
+        'roc_auc'
+    """
+    import yaml
+
+    text = resources.files("djgnn.graph").joinpath("cards.yaml").read_text(encoding="utf-8")
+    keys = ("num_nodes", "num_edges", "num_features", "num_classes", "num_splits")
+    cards = {}
+    for name, entry in yaml.safe_load(text).items():
+        facts = {"name": name, "counterpart": None} | entry
+        facts |= dict(zip(keys, facts.pop("counts"), strict=True))
+        cards[name] = Card(**facts | {"oddities": tuple(facts["oddities"])})
+    return MappingProxyType(cards)
 
 
 def load(name: str, data: str | Path | None = None) -> Graph:
@@ -45,18 +111,15 @@ def load(name: str, data: str | Path | None = None) -> Graph:
         Graph(num_nodes=2, num_edges=1, num_features=0, num_classes=2, num_splits=0)
     """
     file = find(name, data)
-    key = canonical(name)
     if file is not None:
-        return _with_card(read_npz(file), file.stem)
+        graph, key = read_npz(file), canonical(file.stem)
+    else:
+        key = canonical(name)
+        graph = _download(key, data)
     card = known().get(key)
-    if card is None:
-        raise DataNotFoundError(_unknown(name, data))
-    if card.loader is None:
-        raise DataNotFoundError(
-            f"{key}: is not on this machine and no package downloads it; put {key}.npz in one of "
-            f"{_listed(folders(data))} (source: {card.source}) (got {name!r})"
-        )
-    return _with_card(_download(card, data), key)
+    # The registry's facts win over those in the file, which may be older.
+    facts = dict(graph.card) | (card.as_dict() if card else {})
+    return replace(graph, name=key, card=facts)
 
 
 def find(name: str, data: str | Path | None = None) -> Path | None:
@@ -74,7 +137,12 @@ def find(name: str, data: str | Path | None = None) -> Path | None:
         Traceback (most recent call last):
         djgnn.errors.InputError: data set: a name has no '/', ... (got '../../etc/passwd')
     """
-    check_name(name)
+    bad = not isinstance(name, str) or any(c in '/\\:\0"*?<>|' or ord(c) < 32 for c in name)
+    if bad or not name.strip() or name.startswith(".") or len(name) > LONGEST_NAME:
+        raise InputError(
+            "data set: a name has no '/', '\\', ':' or control character, does not start with a "
+            f"dot and has 1 to {LONGEST_NAME} characters; give the folder as `data` (got {name!r})"
+        )
     for folder in folders(data):
         for candidate in dict.fromkeys((name, canonical(name))):
             file = folder / f"{candidate}.npz"
@@ -123,28 +191,46 @@ def cache_folder() -> Path:
     return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "djgnn"
 
 
-def check_name(name: str) -> str:
-    """A data set's name is the name of a file in a folder, never a path.
+def canonical(name: str) -> str:
+    """The known name that differs from `name` in case, ``-`` and ``_`` only, else `name`.
 
-    Raises:
-        InputError: If it is empty, too long, hidden, or contains a separator.
+    Example:
+        >>> canonical("Roman_Empire"), canonical("mine")
+        ('roman-empire', 'mine')
     """
-    if not isinstance(name, str):
-        raise InputError(f"data set: the name must be text (got {name!r})")
-    bad = any(c in '/\\:\0"*?<>|' or ord(c) < 32 for c in name)
-    if bad or not name.strip() or name.startswith(".") or len(name) > LONGEST_NAME:
-        raise InputError(
-            "data set: a name has no '/', '\\', ':' or control character, does not start with a "
-            f"dot and has 1 to {LONGEST_NAME} characters; give the folder as `data` (got {name!r})"
-        )
-    return name
+
+    def fold(text: str) -> str:
+        return text.casefold().replace("_", "-")
+
+    if name in known():
+        return name
+    return next((other for other in known() if fold(other) == fold(name)), name)
 
 
-def _download(card: Card, data: str | Path | None) -> Graph:
+def _download(name: str, data: str | Path | None) -> Graph:
+    """Download a known data set, convert it and keep it in the cache."""
     from djgnn.graph.download import download
 
-    cache = cache_folder()
-    raw = cache / "raw" / card.name
+    card, places = known().get(name), ", ".join(map(str, folders(data)))
+    if card is None:
+        names = {other.casefold(): other for other in sorted({*known(), *available(data)})}
+        query = name.casefold().removesuffix(".npz")
+        close = [names[m] for m in difflib.get_close_matches(query, names, n=4, cutoff=0.5)]
+        advice = (
+            f"did you mean {', '.join(close)}?"
+            if close
+            else f"known are {', '.join(names.values())};"
+        )
+        raise DataNotFoundError(
+            f"{name}: no such data set; {advice} Or put {name}.npz in one of {places} "
+            f"(got {name!r})"
+        )
+    if card.loader is None:
+        raise DataNotFoundError(
+            f"{name}: is not on this machine and no package downloads it; put {name}.npz in one of "
+            f"{places} (source: {card.source}) (got {name!r})"
+        )
+    raw = cache_folder() / "raw" / name
     try:
         raw.mkdir(parents=True, exist_ok=True)
         graph = download(card, raw)
@@ -152,32 +238,9 @@ def _download(card: Card, data: str | Path | None) -> Graph:
         raise
     except Exception as error:  # PyG and the network raise anything
         raise DataNotFoundError(
-            f"{card.name}: is not in {_listed(folders(data))} and could not be downloaded; put "
-            f"{card.name}.npz in one of them, or delete {raw} and try again with a connection "
+            f"{name}: is not in {places} and could not be downloaded; put {name}.npz in one of "
+            f"them, or delete {raw} and try again with a connection "
             f"(got {type(error).__name__}: {error})"
         ) from error
-    write_npz(graph, cache / f"{card.name}.npz")
+    write_npz(graph, cache_folder() / f"{name}.npz")
     return graph
-
-
-def _with_card(graph: Graph, name: str) -> Graph:
-    """The registry's facts win over those in the file, which may be older."""
-    card = known().get(canonical(name))
-    facts = dict(graph.card) | (card.as_dict() if card else {})
-    return replace(graph, name=card.name if card else name, card=facts)
-
-
-def _unknown(name: str, data: str | Path | None) -> str:
-    names = sorted({*known(), *available(data)})
-    folded: Mapping[str, str] = {other.casefold(): other for other in names}
-    query = name.casefold().removesuffix(".npz")
-    close = [folded[m] for m in difflib.get_close_matches(query, folded, n=4, cutoff=0.5)]
-    advice = f"did you mean {', '.join(close)}?" if close else f"known are {', '.join(names)};"
-    return (
-        f"{name}: no such data set; {advice} Or put {name}.npz in one of "
-        f"{_listed(folders(data))} (got {name!r})"
-    )
-
-
-def _listed(places: list[Path]) -> str:
-    return ", ".join(str(place) for place in places)

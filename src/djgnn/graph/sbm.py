@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
 
 from djgnn.errors import InputError
 from djgnn.graph.graph import Graph
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
-    from numpy.typing import ArrayLike, NDArray
 
 
 def stochastic_block_model(
@@ -61,18 +59,26 @@ def stochastic_block_model(
         >>> g.num_edges, g.y.tolist(), g.node_names[3]
         (12, [0, 0, 0, 1, 1], '1/0')
     """
-    counts = _check_sizes(sizes)
-    matrix = _check_probabilities(probabilities, len(counts), directed)
+    counts, matrix, y = _check_blocks(sizes, probabilities, labels, directed)
     rng = np.random.default_rng(random_state)
-    n = int(counts.sum())
-    y = _check_labels(labels, counts, n)
-    names = [str(b) for b in range(len(counts))] if block_names is None else list(block_names)
-    if len(names) != len(counts):
+    n = y.size
+    names = list(map(str, range(counts.size) if block_names is None else block_names))
+    if len(names) != counts.size:
         raise InputError(
-            f"block_names: must have one name per block, {len(counts)} (got {len(names)})"
+            f"block_names: must have one name per block, {counts.size} (got {len(names)})"
+        )
+    if num_features < 0 or not np.isfinite(signal):
+        raise InputError(
+            "num_features, signal: must be a number of columns and a finite strength "
+            f"(got {num_features}, {signal})"
         )
     edge_index = _draw_edges(counts, matrix, directed, rng)
-    x = _draw_features(y, num_features, signal, rng)
+    x = None
+    if num_features:
+        means = rng.standard_normal((int(y.max()) + 1, num_features))
+        means /= np.linalg.norm(means, axis=1, keepdims=True)
+        noise = rng.standard_normal((n, num_features))
+        x = (signal * means[y] + noise).astype(np.float32)
     nodes = [f"{name}/{i}" for name, size in zip(names, counts, strict=True) for i in range(size)]
     if shuffle:
         order = rng.permutation(n)
@@ -81,12 +87,8 @@ def stochastic_block_model(
         x = None if x is None else x[order]
         nodes = [nodes[i] for i in order]
     edge_index = edge_index[:, np.lexsort((edge_index[1], edge_index[0]))]
-    card: dict[str, Any] = {
-        "title": "Stochastic block model",
-        "metric": "accuracy",
-        "blocks": names,
-    }
-    card |= {"sizes": counts.tolist(), "random_state": random_state}
+    card: dict[str, Any] = {"title": "Stochastic block model", "metric": "accuracy"}
+    card |= {"blocks": names, "sizes": counts.tolist(), "random_state": random_state}
     return Graph(edge_index, n, x=x, y=y, node_names=tuple(nodes), name="sbm", card=card)
 
 
@@ -206,9 +208,14 @@ def _distinct(population: int, count: int, rng: Generator) -> NDArray[np.int64]:
     found = np.zeros(0, dtype=np.int64)
     while found.size < count:
         more = rng.integers(population, size=count - found.size)
-        found = np.sort(np.concatenate([found, more]))
-        found = found[np.diff(found, prepend=-1) > 0]
+        found = _sorted_once(np.concatenate([found, more]))
     return found
+
+
+def _sorted_once(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The distinct values in increasing order."""
+    values = np.sort(values)
+    return values[np.diff(values, prepend=-1) > 0]
 
 
 def _triangle(index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -219,36 +226,20 @@ def _triangle(index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.i
     return i, index - i * (i - 1) // 2
 
 
-def _draw_features(
-    y: NDArray[np.int64], num_features: int, signal: float, rng: Generator
-) -> NDArray[np.float32] | None:
-    if num_features < 0 or not np.isfinite(signal):
-        raise InputError(
-            "num_features, signal: must be a number of columns and a finite strength "
-            f"(got {num_features}, {signal})"
-        )
-    if num_features == 0:
-        return None
-    means = rng.standard_normal((int(y.max()) + 1, num_features))
-    means /= np.linalg.norm(means, axis=1, keepdims=True)
-    noise = rng.standard_normal((y.size, num_features))
-    return (signal * means[y] + noise).astype(np.float32)
-
-
-def _check_sizes(sizes: Any) -> NDArray[np.int64]:
+def _check_blocks(
+    sizes: Any, probabilities: Any, labels: Any, directed: bool
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+    """Sizes, probabilities and the class of every node, where they fit together."""
     counts = np.asarray(sizes)
     if counts.ndim != 1 or not counts.size or counts.dtype.kind not in "iu" or (counts < 1).any():
         raise InputError(
             f"sizes: must be whole numbers of 1 or more, one per block (got {sizes!r})"
         )
-    return counts.astype(np.int64)
-
-
-def _check_probabilities(probabilities: Any, blocks: int, directed: bool) -> NDArray[np.float64]:
+    b, n = counts.size, int(counts.sum())
     matrix = np.asarray(probabilities, dtype=np.float64)
-    if matrix.shape != (blocks, blocks):
+    if matrix.shape != (b, b):
         raise InputError(
-            f"probabilities: must have one row and column per block, [{blocks}, {blocks}] "
+            f"probabilities: must have one row and column per block, [{b}, {b}] "
             f"(got {list(matrix.shape)})"
         )
     if not ((matrix >= 0) & (matrix <= 1)).all():
@@ -260,16 +251,92 @@ def _check_probabilities(probabilities: Any, blocks: int, directed: bool) -> NDA
             "probabilities: must be symmetric for an undirected graph; pass `directed=True` or "
             "average with the transpose (got an asymmetric matrix)"
         )
-    return matrix
-
-
-def _check_labels(labels: Any, counts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    given = np.arange(counts.size) if labels is None else np.asarray(labels)
-    fits = given.dtype.kind in "iu" and given.shape in ((counts.size,), (n,))
+    given = np.arange(b) if labels is None else np.asarray(labels)
+    fits = given.dtype.kind in "iu" and given.shape in ((b,), (n,))
     if not fits or (given < 0).any():
         raise InputError(
-            f"labels: must be one class of 0 or more per block, [{counts.size}], or per node, "
-            f"[{n}] (got {given.dtype} {list(given.shape)})"
+            f"labels: must be one class of 0 or more per block, [{b}], or per node, [{n}] "
+            f"(got {given.dtype} {list(given.shape)})"
         )
-    per_node = np.repeat(given, counts) if given.shape == (counts.size,) else given
-    return per_node.astype(np.int64)
+    per_node = np.repeat(given, counts) if given.shape == (b,) else given
+    return counts.astype(np.int64), matrix, per_node.astype(np.int64)
+
+
+def degree_corrected_sbm(
+    num_nodes: int,
+    num_edges: int,
+    *,
+    num_classes: int = 8,
+    num_features: int = 128,
+    homophily: float = 0.1,
+    exponent: float = 2.5,
+    signal: float = 1.0,
+    random_state: int = 0,
+) -> Graph:
+    r"""Draw a directed graph whose classes point at other classes, with power-law degrees.
+
+    .. math::
+        P(i \to j) \propto \theta_i\, M_{y(i) y(j)}\, \theta_j, \qquad
+        P(\theta > t) \propto t^{1 - \text{exponent}}
+
+    Of the edges of class c the share `homophily` stays in c, half of the rest goes to class c + 1,
+    and what is left to any class. So neighbours disagree, while whom a node points at tells its
+    class. Edges are distinct and no node points at itself.
+
+    Args:
+        num_nodes: Number of nodes, at least two per class.
+        num_edges: Number of edges to draw; repeated ones are dropped, so there are a few less.
+        num_classes: Number of classes, at least 2, of equal size.
+        num_features: Number of features, 0 = none; standard normal, with a mean per class.
+        homophily: Share of edges within a class.
+        exponent: Of the power law of degrees, above 2.
+        signal: Length of the class means of the features.
+        random_state: Seed.
+
+    Raises:
+        InputError: For sizes or shares that make no graph.
+
+    Example:
+        >>> g = degree_corrected_sbm(1000, 8000, num_features=4)
+        >>> same = g.y[g.edge_index[0]] == g.y[g.edge_index[1]]
+        >>> bool(g.num_edges > 7000), bool(same.mean() < 0.25)
+        (True, True)
+    """
+    n, c = num_nodes, num_classes
+    if c < 2 or n < 2 * c or not 1 <= num_edges <= n * (n - 1) // 4:
+        raise InputError(
+            "degree_corrected_sbm: needs two classes, two nodes per class and 1 to n (n - 1) / 4 "
+            f"edges (got {c} classes, {n} nodes, {num_edges} edges)"
+        )
+    if not 0 <= homophily <= 1 or not exponent > 2:
+        raise InputError(
+            "degree_corrected_sbm: homophily must be a share and exponent above 2 "
+            f"(got {homophily}, {exponent})"
+        )
+    rng = np.random.default_rng(random_state)
+    y = rng.permutation(np.arange(n) % c)
+    weight = rng.pareto(exponent - 1, n) + 1
+    weight = np.minimum(weight / weight.mean(), np.sqrt(n))
+    # Whole numbers of edges with these expectations; the target of an edge is the end of a random
+    # edge of its class, with one end more per node so that every node can be reached.
+    out = np.floor(weight * (num_edges / weight.sum()) + rng.random(n)).astype(np.int64)
+    by_class = np.argsort(y, kind="stable")
+    ends = np.repeat(by_class, out[by_class] + 1)
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(y, weights=out + 1))]).astype(np.int64)
+    source = np.repeat(np.arange(n), out)
+    chance = rng.random(source.size, dtype=np.float32)
+    chosen = y[source]
+    other = (chance >= homophily).nonzero()[0]
+    shift = np.where(chance[other] < (1 + homophily) / 2, 1, rng.integers(0, c, other.size))
+    chosen[other] = (chosen[other] + shift) % c
+    low, high = bounds[chosen], bounds[chosen + 1]
+    target = ends[low + (rng.random(source.size) * (high - low)).astype(np.int64)]
+    edge_index = np.stack(np.divmod(_sorted_once((source * n + target)[source != target]), n))
+    x = None
+    if num_features:
+        means = rng.standard_normal((c, num_features), dtype=np.float32)
+        means *= signal / np.linalg.norm(means, axis=1, keepdims=True)
+        x = rng.standard_normal((n, num_features), dtype=np.float32)
+        x += means[y]
+    card = {"title": "Degree-corrected heterophilic block model", "metric": "accuracy"}
+    return Graph(edge_index, n, x=x, y=y, name="degree_corrected_sbm", card=card)

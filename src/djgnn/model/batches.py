@@ -16,8 +16,7 @@ from torch import Tensor
 
 from djgnn.filters import FilterTable, aggregate_rows, filter_table
 from djgnn.filters.table import safe_norm
-from djgnn.graph.operator import SparseOperator
-from djgnn.graph.operator_rows import distinct, take_rows
+from djgnn.graph.operator import SparseOperator, distinct, take_rows
 from djgnn.jumps import JumpHierarchy
 from djgnn.model.djgnn import DJGNN
 from djgnn.model.hops import HomophilicRows, feature_rows

@@ -6,8 +6,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from djgnn.graph.operator import SparseOperator
-from djgnn.graph.operator_rows import columns_of, take_rows
+from djgnn.graph.operator import SparseOperator, columns_of, take_rows
 from djgnn.model.branches import HomophilicBranch
 
 # Above this share of entries a dense matrix is the smaller one: an entry of a sparse one is stored

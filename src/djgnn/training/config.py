@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from djgnn.graph.plain_yaml import read_configuration
+from djgnn.graph.files import read_configuration
 from djgnn.model.config import (
     ModelConfig,
     check_fields,

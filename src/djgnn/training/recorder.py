@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write
-from djgnn.graph.npz_arrays import read_arrays
+from djgnn.graph.npz import read_arrays
 from djgnn.model import DJGNN
 from djgnn.model.outputs import Encoding
 from djgnn.training.loop import Fitted
