@@ -37,8 +37,7 @@ class ACMIILayer(nn.Module):
     published.
 
     Shapes:
-        hw ``[n, 3 * out_channels]``, low_pass and adjacency ``[n, n]``, result
-        ``[n, out_channels]``.
+        hw ``[n, 3 * width]``, low_pass and adjacency ``[n, n]``, result ``[n, width]``.
     """
 
     def __init__(

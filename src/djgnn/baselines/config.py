@@ -174,7 +174,6 @@ def baseline_config(model: str, dataset: str | None = None, **changes: Any) -> B
         >>> baseline_config("mlp", lr=0.02).training.lr
         0.02
     """
-    model_class(model)
     file = _file(model)
     values: dict[str, Any] = {"model": model}
     if dataset in file.get("datasets", {}):
@@ -209,10 +208,11 @@ def search_space(model: str) -> dict[str, Any]:
 
 @cache
 def _file(model: str) -> dict[str, Any]:
-    """Published settings and search space of a model."""
+    """Published settings and search space of a model; nothing for an unknown one."""
+    if model not in (*BASELINES, "djgnn"):
+        return {}
     file = resources.files("djgnn.baselines").joinpath("configurations", f"{model}.yaml")
-    values: dict[str, Any] = yaml.safe_load(file.read_text("utf-8")) if file.is_file() else {}
-    return values
+    return dict(yaml.safe_load(file.read_text("utf-8")))
 
 
 def _unknown(model: str, key: str) -> str:

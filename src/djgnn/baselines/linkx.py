@@ -1,7 +1,7 @@
 """LINKX (Lim et al., 2021)."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Generator, Tensor, nn
@@ -86,5 +86,4 @@ class LINKX(Baseline):
         if self.options.structure:
             rows = self.edges(self.constants(x, edge_index))
             h = self.join(torch.cat([rows, h], dim=1)) + rows + h
-        logits: Tensor = self.head(h.relu(), generator)
-        return logits
+        return cast(Tensor, self.head(h.relu(), generator))

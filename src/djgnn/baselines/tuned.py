@@ -1,7 +1,7 @@
 """GCN, GAT and GraphSAGE with residuals, normalisation and dropout, which make them strong."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Generator, Tensor, nn
@@ -91,8 +91,7 @@ class TunedGCN(Tuned):
         """PyG's layer."""
         from torch_geometric.nn import GCNConv
 
-        layer: nn.Module = uninitialized(GCNConv, width, width, cached=True)
-        return layer
+        return cast(nn.Module, uninitialized(GCNConv, width, width, cached=True))
 
 
 class TunedGAT(Tuned):
@@ -106,8 +105,7 @@ class TunedGAT(Tuned):
         from torch_geometric.nn import GATConv
 
         heads = self.options.heads
-        layer: nn.Module = uninitialized(GATConv, width, width // heads, heads=heads)
-        return layer
+        return cast(nn.Module, uninitialized(GATConv, width, width // heads, heads=heads))
 
 
 class TunedSAGE(Tuned):
@@ -121,5 +119,4 @@ class TunedSAGE(Tuned):
 
     def convolution_edges(self, x: Matrix, edge_index: Tensor) -> Matrix:
         """The mean over the neighbours."""
-        mean: Matrix = self.constants(x, edge_index)
-        return mean
+        return cast(Matrix, self.constants(x, edge_index))
