@@ -105,11 +105,13 @@ class SearchMemory:
     """Warm start: the KD order of an earlier search, used again while points move slowly.
 
     Points that moved a little are still nearly sorted. The result never depends on the order: boxes
-    are computed from the new positions.
+    are computed from the new positions. `by_products` says which of two exact kernels was found
+    faster for this order.
     """
 
     max_age: int = 50
     order: Tensor | None = None
+    by_products: bool | None = None
     age: int = 0
 
     def order_for(self, points: Tensor, tile: int) -> Tensor:
@@ -118,7 +120,7 @@ class SearchMemory:
         if held is None or held.numel() != len(points) or held.device != points.device:
             held = None
         if held is None or self.age >= self.max_age:
-            held, self.age = kd_order(points, tile), 0
+            held, self.by_products, self.age = kd_order(points, tile), None, 0
         self.order, self.age = held, self.age + 1
         return held
 

@@ -110,11 +110,14 @@ def triton_search(
         points ``[m, p]``, results ``[m, q]``: indices (int64), squared distances (float64).
     """
     m, p = points.shape
-    order = (memory or SearchMemory()).order_for(points, TILE)
+    memory = memory or SearchMemory()
+    order = memory.order_for(points, TILE)
     tiled, places = TiledPoints.build(points, TILE, order), torch.arange(m, device=points.device)
     single = points.dtype == torch.float32
     wide = min(q + SPARE, m) if single else q
-    if single and _products_win(tiled, points, wide):
+    if memory.by_products is None:
+        memory.by_products = single and _products_win(tiled, points, wide)
+    if memory.by_products:
         names, outside = nearest_by_products(points, order, wide)
     else:
         names, best = nearest_of_tiles(tiled, places, wide)
