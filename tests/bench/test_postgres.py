@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from djgnn.bench.search import with_driver
 from djgnn.bench.tune import finished_trials
 
 pytest.importorskip("optuna")
@@ -109,7 +108,7 @@ def test_two_processes_together_run_exactly_the_trials_asked_for(
 
     import optuna
 
-    storage = optuna.storages.RDBStorage(with_driver(server))
+    storage = optuna.storages.RDBStorage(server.replace("postgresql:", "postgresql+psycopg2:"))
     study = optuna.load_study(study_name=cards[0]["study"], storage=storage)
     finished = finished_trials(study, TRIALS)
     assert len(finished) == TRIALS

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from djgnn.bench.sbm_claims import Estimate, feature_ceiling, judge_claims
+from djgnn.bench.sbm_claims import exceeds, feature_ceiling, judge_claims
 from djgnn.bench.sbm_figures import FIGURES, draw_figures
 from djgnn.bench.sbm_study import CELLS, SbmStudy, run_study
 from djgnn.errors import InputError
@@ -116,7 +116,7 @@ def test_a_spoilt_line_is_named(finished: Path, tmp_path: Path) -> None:
     shutil.copytree(finished, folder)
     with (folder / CELLS).open("a") as file:
         file.write('{"series": "node"\n')
-    with pytest.raises(InputError, match=r"line 17 is no record.*delete it"):
+    with pytest.raises(InputError, match=r"line 17 is not a record.*delete it"):
         run_study(STUDY, folder)
     (folder / "study.json").write_text("[]")
     with pytest.raises(InputError, match="not the card of a study"):
@@ -151,4 +151,6 @@ def test_verdicts_follow_the_values() -> None:
 def test_the_ceiling_of_the_features() -> None:
     assert feature_ceiling(0.0) == 50
     assert feature_ceiling(100.0) == pytest.approx(100)
-    assert not Estimate.of([1.0]).above()
+    assert not exceeds(np.array([1.0]))
+    assert exceeds(np.array([0.7, 1.0, 1.0, 1.3]))
+    assert not exceeds(np.array([0.0, 1.0, 3.0]))

@@ -140,18 +140,9 @@ def lost_records(facts: Mapping[str, DataFacts], device: str) -> Lost:
     def lost(unit: Unit, status: str, reason: str, seconds: float) -> SplitRecord:
         spec, split = unit
         fact = facts[spec.dataset]
-        return SplitRecord.of(
-            spec,
-            split,
-            fact.sha256,
-            status=status,
-            reason=reason,
-            result=None,
-            parameters=0,
-            sizes=fact.sizes[split],
-            peak_memory_mib=0.0,
-            seconds=seconds,
-            device=device,
-        )
+        outcome = {"status": status, "reason": reason, "result": None, "parameters": 0}
+        cost = {"peak_memory_mib": 0.0, "seconds": seconds}
+        place = {"sizes": fact.sizes[split], "device": device}
+        return SplitRecord.of(spec, split, fact.sha256, **outcome, **cost, **place)
 
     return lost

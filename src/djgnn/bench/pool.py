@@ -76,7 +76,11 @@ class Runner:
         result: dict[str, float | None] | None = None
         status, reason, parameters = "done", "", 0
         try:
-            built = self._build(spec, graph)
+            wanted = (spec.model, repr(spec.config))
+            if self._built is None or self._built[0] != wanted:
+                self._built = None  # frees the old one before the new one is made
+                self._built = (wanted, build(spec.recipe(), graph, self.device))
+            built = self._built[1]
             parameters = built.parameters
             if spec.evaluate:
                 result = json_values(run_split(built, graph, split, spec.seed).to_dict())
@@ -89,26 +93,10 @@ class Runner:
             self._built = None
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
-        return SplitRecord.of(
-            spec,
-            split,
-            data_key(graph),
-            status=status,
-            reason=reason,
-            result=result,
-            parameters=parameters,
-            sizes=split_sizes(graph, split),
-            peak_memory_mib=memory.mib(),
-            seconds=time.perf_counter() - begun,
-            device=self.device.type,
-        )
-
-    def _build(self, spec: CellSpec, graph: Graph) -> Built:
-        wanted = (spec.model, repr(spec.config))
-        if self._built is None or self._built[0] != wanted:
-            self._built = None  # frees the old one before the new one is made
-            self._built = (wanted, build(spec.recipe(), graph, self.device))
-        return self._built[1]
+        outcome = {"status": status, "reason": reason, "result": result, "parameters": parameters}
+        cost = {"peak_memory_mib": memory.mib(), "seconds": time.perf_counter() - begun}
+        place = {"sizes": split_sizes(graph, split), "device": self.device.type}
+        return SplitRecord.of(spec, split, data_key(graph), **outcome, **cost, **place)
 
 
 class Worker:
@@ -129,7 +117,6 @@ class Worker:
         self._options = (device, None if data is None else str(data))
         self._child: tuple[Any, Connection] | None = None
         self._served = self._closed = False
-        self._lock = threading.Lock()
 
     def run(self, spec: CellSpec, split: int) -> SplitRecord:
         """Run a split in the child and wait for its record.
@@ -146,30 +133,30 @@ class Worker:
             begun, (process, pipe) = time.monotonic(), self.start()
             try:
                 pipe.send((spec, split))
-                if not pipe.poll(self._limit):
-                    self._end()
-                    reason = f"ended after {self._limit:g} seconds"
-                    return self._lost((spec, split), "out of time", reason, self._limit or 0.0)
-                answer: SplitRecord | Exception = pipe.recv()
+                late = not pipe.poll(self._limit)
+                answer: SplitRecord | Exception | None = None if late else pipe.recv()
             except (EOFError, OSError):
-                self._end()
-                if self._closed:
-                    raise RuntimeError("the worker was closed") from None
-                if self._served:
-                    continue
-                spent = time.monotonic() - begun
-                return self._lost((spec, split), *_cause(process.exitcode), spent)
+                late, answer = False, None
             if isinstance(answer, Exception):
                 raise answer
-            self._served = True
-            return answer
-
-    def close(self) -> None:
-        """End the child, whatever it is doing; a split that is running then raises an error."""
-        with self._lock:
-            self._closed = True
-            if self._child is not None:
-                self._child[0].kill()
+            if answer is not None:
+                self._served = True
+                return answer
+            process.kill()
+            process.join()
+            pipe.close()
+            self._child = None
+            if self._closed:
+                raise RuntimeError("the worker was closed")
+            if late or not self._served:
+                code = None if late else process.exitcode
+                status, reason = "failed", f"the process ended with status {code}"
+                if late:
+                    status, reason = "out of time", f"ended after {self._limit:g} seconds"
+                elif code is not None and code < 0:
+                    status = "out of memory"
+                    reason = f"killed by signal {-code}, most likely for its memory"
+                return self._lost((spec, split), status, reason, time.monotonic() - begun)
 
     def start(self) -> tuple[Any, Connection]:
         """The child and our end of its pipe; it is started if there is none.
@@ -177,27 +164,23 @@ class Worker:
         Raises:
             RuntimeError: If the worker was closed.
         """
-        with self._lock:
-            if self._closed:
-                raise RuntimeError("the worker was closed")
-            if self._child is not None:
-                return self._child
+        if self._closed:
+            raise RuntimeError("the worker was closed")
+        if self._child is None:
             context = multiprocessing.get_context("spawn")
             ours, theirs = context.Pipe()
-            process = context.Process(target=_serve_splits, args=(theirs, *self._options))
-            process.daemon = True
+            arguments = (theirs, *self._options)
+            process = context.Process(target=_serve_splits, args=arguments, daemon=True)
             process.start()
             theirs.close()
             self._child, self._served = (process, ours), False
-            return self._child
+        return self._child
 
-    def _end(self) -> None:
+    def close(self) -> None:
+        """End the child, whatever it is doing; a split that is running then raises an error."""
+        self._closed = True
         if self._child is not None:
-            process, pipe = self._child
-            process.kill()
-            process.join()
-            pipe.close()
-            self._child = None
+            self._child[0].kill()
 
 
 def run_units(
@@ -291,10 +274,3 @@ def _serve_splits(pipe: Connection, device: str, data: str | None) -> None:
         return
     except Exception as error:
         pipe.send(error)
-
-
-def _cause(code: int | None) -> tuple[str, str]:
-    """What it means that a process ended without an answer."""
-    if code is not None and code < 0:
-        return "out of memory", f"killed by signal {-code}, most likely for its memory"
-    return "failed", f"the process ended with status {code}"

@@ -2,59 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from djgnn.bench.sbm_study import CellValues
 from djgnn.graph.sbm_levels import NUM_LEVELS, SERIES, SIGNAL
 
-CellValues: TypeAlias = dict[str, Any]
-READINGS = {
-    "printed": "gap = (p-q)/(p+q)",
-    "spectral": "gap = 1 - (p-q)/(p+q), that of the walk",
-}
-CONFIDENCE = 0.95
-"""Two-sided; few seeds need more standard errors for it (Student's t)."""
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over seeds and its standard error (NaN for one seed)."""
-
-    mean: float
-    error: float
-    count: int
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Estimate:
-        """Mean and standard error of one value per seed.
-
-        Example:
-            >>> Estimate.of([1.0, 3.0])
-            Estimate(mean=2.0, error=1.0, count=2)
-        """
-        array = np.asarray(values, dtype=np.float64)
-        spread = float(array.std(ddof=1)) if array.size > 1 else float("nan")
-        return cls(float(array.mean()), spread / math.sqrt(array.size), array.size)
-
-    def above(self, bar: float = 0.0) -> bool:
-        """Whether the mean is above a bar, with the confidence asked for; never for one seed.
-
-        Example:
-            >>> Estimate(1.0, 0.3, 5).above(), Estimate(1.0, 0.3, 3).above()
-            (True, False)
-        """
-        from scipy.stats import t
-
-        if self.count < 2:
-            return False
-        return self.mean - bar > float(t.ppf((1 + CONFIDENCE) / 2, self.count - 1)) * self.error
-
-    def __str__(self) -> str:
-        return f"{self.mean:.2f} +- {self.error:.2f}"
+READINGS = {"printed": "gap = (p-q)/(p+q)", "spectral": "gap = 1 - (p-q)/(p+q), that of the walk"}
 
 
 @dataclass(frozen=True)
@@ -69,7 +31,7 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {key: getattr(self, key) for key in ("claim", "series", "reading", "held", "why")}
+        return dataclasses.asdict(self)
 
 
 def feature_ceiling(signal: float = SIGNAL) -> float:
@@ -109,89 +71,84 @@ def judge_claims(cells: Sequence[CellValues]) -> list[Verdict]:
     """
     verdicts = []
     for series in SERIES:
-        own = [cell for cell in cells if cell["series"] == series]
+        own = {(c["gap"], c["level"], c["seed"]): c["test"] for c in cells if c["series"] == series}
+        gaps, levels, seeds = (sorted(set(axis)) for axis in zip(*own, strict=True))
+        tests = np.array([[[own[g, k, s] for s in seeds] for k in levels] for g in gaps])
         for reading in READINGS:
-            verdicts += [_small_gaps(own, series, reading), _large_gaps(own, series, reading)]
-    verdicts.append(_low_heterophily([c for c in cells if c["series"] == "structural"]))
+            verdicts.append(_judge_small_gaps(gaps, tests, series, reading))
+            verdicts.append(_judge_large_gaps(gaps, tests, series, reading))
+        if series == "structural":
+            verdicts.append(_judge_low_heterophily(gaps, levels, tests))
     return sorted(verdicts, key=lambda v: (v.claim, v.reading, v.series != "structural"))
 
 
-def gap_means(cells: Sequence[CellValues]) -> dict[float, list[float]]:
-    """Per gap the mean accuracy over the levels, one value per seed."""
-    seeds = sorted({cell["seed"] for cell in cells})
-    return {
-        gap: [_mean(c for c in cells if c["gap"] == gap and c["seed"] == seed) for seed in seeds]
-        for gap in sorted({cell["gap"] for cell in cells})
-    }
+def exceeds(values: NDArray[np.float64], bar: float = 0.0) -> bool:
+    """Whether a mean over seeds is above a bar by Student's t at 95 percent; never for one seed.
+
+    Example:
+        >>> exceeds(np.array([1.0, 1.2, 0.8])), exceeds(np.array([1.0, 3.0])), exceeds(np.ones(1))
+        (True, False, False)
+    """
+    from scipy.stats import t
+
+    if values.size < 2:
+        return False
+    return bool(values.mean() - bar > t.ppf(0.975, values.size - 1) * _error(values))
 
 
-def _small_gaps(cells: Sequence[CellValues], series: str, reading: str) -> Verdict:
-    sign = 1.0 if reading == "printed" else -1.0
-    correlation = Estimate.of([sign * r for r in _correlations(cells)])
-    means = gap_means(cells)
-    small, large = (min(means), max(means)) if sign > 0 else (max(means), min(means))
-    ahead = Estimate.of([a - b for a, b in zip(means[small], means[large], strict=True)])
-    held = Estimate(-correlation.mean, correlation.error, correlation.count).above()
-    why = (
-        f"correlation of accuracy with the gap {correlation}; smallest gap "
-        f"((p-q)/(p+q) = {small:g}) minus largest ({large:g}): {ahead} points"
-    )
-    return Verdict("a", series, reading, held, why)
+def _error(values: NDArray[np.float64]) -> float:
+    """The standard error of a mean; NaN for one value."""
+    return float(values.std(ddof=1)) / math.sqrt(values.size) if values.size > 1 else math.nan
 
 
-def _large_gaps(cells: Sequence[CellValues], series: str, reading: str) -> Verdict:
-    means = gap_means(cells)
-    largest = max(means) if reading == "printed" else min(means)
-    order = sorted(means, key=lambda gap: float(np.mean(means[gap])))
-    worst, second = order[0], order[1]
-    margin = Estimate.of([b - a for a, b in zip(means[worst], means[second], strict=True)])
-    held = worst == largest and margin.above()
-    listed = ", ".join(f"{gap:g}: {Estimate.of(means[gap])}" for gap in means)
-    why = (
-        f"mean accuracy by (p-q)/(p+q) {listed}; largest gap is {largest:g}, worst is {worst:g}, "
-        f"{margin} points below the next"
-    )
-    return Verdict("c", series, reading, held, why)
+def _shown(values: NDArray[np.float64]) -> str:
+    return f"{values.mean():.2f} +- {_error(values):.2f}"
 
 
-def _low_heterophily(cells: Sequence[CellValues]) -> Verdict:
-    gaps = sorted({cell["gap"] for cell in cells})
-    middle = gaps[1:-1] or gaps
-    half = NUM_LEVELS // 2
-    seeds = sorted({cell["seed"] for cell in cells})
-    low, high = (
+def _judge_small_gaps(gaps: Any, tests: Any, series: str, reading: str) -> Verdict:
+    """Claim a. `tests` has the accuracies ``[gaps, levels, seeds]``."""
+    sign, means = (1.0 if reading == "printed" else -1.0), tests.mean(axis=1)
+    rest = tests - tests.mean(axis=0)
+    grid = np.repeat(gaps, tests.shape[1])
+    correlation = np.array(
         [
-            _mean(
-                c
-                for c in cells
-                if c["gap"] in middle and (c["level"] < half) is below and c["seed"] == seed
-            )
-            for seed in seeds
+            0.0 if np.ptp(grid) == 0 or np.ptp(of) == 0 else sign * np.corrcoef(grid, of)[0, 1]
+            for of in rest.reshape(grid.size, -1).T
         ]
-        for below in (True, False)
     )
-    good, better = Estimate.of(low), Estimate.of([a - b for a, b in zip(low, high, strict=True)])
-    ceiling = feature_ceiling()
-    held = good.above(ceiling) and better.above()
+    small, large = (0, -1) if sign > 0 else (-1, 0)
     why = (
-        f"levels 0 to {half - 1} at (p-q)/(p+q) = {', '.join(f'{gap:g}' for gap in middle)}: "
-        f"accuracy {good}; features alone allow {ceiling:.1f}; above the higher levels by {better}"
+        f"correlation of accuracy with the gap {_shown(correlation)}; smallest gap "
+        f"((p-q)/(p+q) = {gaps[small]:g}) minus largest ({gaps[large]:g}): "
+        f"{_shown(means[small] - means[large])} points"
     )
+    return Verdict("a", series, reading, exceeds(-correlation), why)
+
+
+def _judge_large_gaps(gaps: Any, tests: Any, series: str, reading: str) -> Verdict:
+    """Claim c."""
+    means = tests.mean(axis=1)
+    largest = len(gaps) - 1 if reading == "printed" else 0
+    worst, second = np.argsort(means.mean(axis=1), kind="stable")[:2]
+    margin = means[second] - means[worst]
+    listed = ", ".join(f"{g:g}: {_shown(of)}" for g, of in zip(gaps, means, strict=True))
+    why = (
+        f"mean accuracy by (p-q)/(p+q) {listed}; largest gap is {gaps[largest]:g}, worst is "
+        f"{gaps[worst]:g}, {_shown(margin)} points below the next"
+    )
+    return Verdict("c", series, reading, bool(worst == largest and exceeds(margin)), why)
+
+
+def _judge_low_heterophily(gaps: Any, levels: Any, tests: Any) -> Verdict:
+    """Claim b, at the gaps between the smallest and the largest."""
+    middle = slice(1, -1) if len(gaps) > 2 else slice(None)
+    half = NUM_LEVELS // 2
+    below, ceiling = np.array(levels) < half, feature_ceiling()
+    low, high = (tests[middle][:, of].mean(axis=(0, 1)) for of in (below, ~below))
+    why = (
+        f"levels 0 to {half - 1} at (p-q)/(p+q) = {', '.join(f'{g:g}' for g in gaps[middle])}: "
+        f"accuracy {_shown(low)}; features alone allow {ceiling:.1f}; above the higher levels by "
+        f"{_shown(low - high)}"
+    )
+    held = exceeds(low, ceiling) and exceeds(low - high)
     return Verdict("b", "structural", "both", held, why)
-
-
-def _correlations(cells: Sequence[CellValues]) -> list[float]:
-    """Per seed the correlation of gap and accuracy, the mean of each level taken off."""
-    found = []
-    for seed in sorted({cell["seed"] for cell in cells}):
-        own = [cell for cell in cells if cell["seed"] == seed]
-        level = {k: _mean(c for c in own if c["level"] == k) for k in {c["level"] for c in own}}
-        gap = np.array([cell["gap"] for cell in own])
-        rest = np.array([cell["test"] - level[cell["level"]] for cell in own])
-        flat = np.ptp(gap) == 0 or np.ptp(rest) == 0
-        found.append(0.0 if flat else float(np.corrcoef(gap, rest)[0, 1]))
-    return found
-
-
-def _mean(cells: Any) -> float:
-    return float(np.mean([cell["test"] for cell in cells]))

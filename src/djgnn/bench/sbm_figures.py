@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from djgnn.bench.sbm_claims import CellValues, feature_ceiling
-from djgnn.bench.sbm_study import Cell, SbmStudy, read_views
+from djgnn.bench.sbm_claims import feature_ceiling
+from djgnn.bench.sbm_study import Cell, CellValues, SbmStudy, read_views
 from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write
 from djgnn.graph.sbm_levels import NUM_LEVELS
@@ -124,21 +124,16 @@ def _levels_figure(
 
 
 def _label_rows(axes: Any) -> None:
-    texts = ("graph", "learned column of U", "node, by community", "second component")
-    for row, text in enumerate(texts):
-        axes[row, 0].set_ylabel(text)
-    for column in range(axes.shape[1]):
-        for row, text in (
-            (1, "node, by community"),
-            (2, "node, by community"),
-            (3, "first component"),
-        ):
-            axes[row, column].set_xlabel(text, fontsize=9)
-        for row in range(4):
-            axes[row, column].tick_params(labelsize=8)
-        for row in (1, 2, 3):
-            if column:
-                axes[row, column].set_yticklabels([])
+    below = ("", "node, by community", "node, by community", "first component")
+    beside = ("graph", "learned column of U", "node, by community", "second component")
+    for row, column in np.ndindex(axes.shape):
+        ax = axes[row, column]
+        ax.tick_params(labelsize=8)
+        ax.set_xlabel(below[row], fontsize=9)
+        if column == 0:
+            ax.set_ylabel(beside[row])
+        elif row:
+            ax.set_yticklabels([])
 
 
 def _draw_graph(ax: Axes, view: dict[str, Any]) -> None:
@@ -156,12 +151,9 @@ def _draw_graph(ax: Axes, view: dict[str, Any]) -> None:
     for label, colour in enumerate(CLASS_COLOURS):
         own = y == label
         ax.scatter(place[own, 0], place[own, 1], s=5, color=colour, linewidths=0, zorder=2)
-    ax.set_aspect("equal")
     ax.set_xticks([0, 2.6], ["comm. 0", "comm. 1"])
-    ax.set_yticks([])
-    ax.set_ylim(-1.15, 1.15)
-    for side in ax.spines.values():
-        side.set_visible(False)
+    ax.set(aspect="equal", yticks=[], ylim=(-1.15, 1.15))
+    ax.spines[:].set_visible(False)
 
 
 def _draw_columns(ax: Axes, view: dict[str, Any], order: NDArray[np.int64]) -> None:
@@ -170,18 +162,12 @@ def _draw_columns(ax: Axes, view: dict[str, Any], order: NDArray[np.int64]) -> N
     for column, values in enumerate(view["u"][order].T):
         colour = COLUMN_COLOURS[column % len(COLUMN_COLOURS)]
         ax.scatter(np.arange(n), values, s=2, color=colour, linewidths=0, label=f"{column + 1}")
-    _draw_borders(ax, view, order)
-    ax.set_xlim(0, n)
-    ax.set_xticks([0, n // 2])
-    ax.set_ylim(-1.08, 1.08)
-
-
-def _draw_borders(ax: Axes, view: dict[str, Any], order: NDArray[np.int64]) -> None:
-    """Where the community (solid) and, inside it, the class (dashed) changes."""
     community, y = view["community"][order], view["y"][order]
     for place in np.flatnonzero(np.diff(community * 2 + y)) + 1:
+        # Solid where the community changes, dotted where the class does inside it.
         solid = community[place] != community[place - 1]
         ax.axvline(float(place), color="0.35", linewidth=0.9, linestyle="-" if solid else ":")
+    ax.set(xlim=(0, n), xticks=[0, n // 2], ylim=(-1.08, 1.08))
 
 
 def _draw_distances(
@@ -190,8 +176,7 @@ def _draw_distances(
     from scipy.spatial.distance import cdist
 
     points = view["u"][order].astype(np.float64)
-    ax.set_xticks([0, order.size // 2])
-    ax.set_yticks([0, order.size // 2])
+    ax.set(xticks=[0, order.size // 2], yticks=[0, order.size // 2])
     return ax.imshow(cdist(points, points), cmap="viridis", vmin=0, vmax=farthest)
 
 
@@ -205,15 +190,15 @@ def _draw_embedding(ax: Axes, view: dict[str, Any]) -> None:
                 z[own, 0], z[own, 1], s=9, color=colour, marker=marker, linewidths=0.7, alpha=0.8,
                 label=f"class {label}, comm. {community}",
             )  # fmt: skip
-    ax.set_xlim(-1.1, 1.1)
-    ax.set_ylim(-1.1, 1.1)
-    ax.set_aspect("equal")
+    ax.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal")
     share = 100 * float(np.sum(view["explained"]))
     ax.text(0.03, 0.97, f"{share:.0f} % of variance", transform=ax.transAxes, va="top", fontsize=7)
 
 
 def _accuracy_figure(cells: Sequence[CellValues]) -> Figure:
     """Accuracy against R and against node homophily, one line per gap."""
+    from matplotlib.ticker import NullFormatter, ScalarFormatter
+
     figure = _new_figure(10.5, 4.4)
     left, right = figure.subplots(1, 2, sharey=True)
     for ax, series, key in ((left, "structural", "R"), (right, "node", "node_homophily")):
@@ -226,30 +211,22 @@ def _accuracy_figure(cells: Sequence[CellValues]) -> Figure:
             )  # fmt: skip
         ax.axhline(feature_ceiling(), color="0.4", linestyle=":", linewidth=1.2)
         ax.grid(alpha=0.25)
-    _finish_accuracy(left, right)
-    seeds = len({cell["seed"] for cell in cells})
-    figure.suptitle(f"DJ-GNN on block models; mean and standard deviation over {seeds} seeds")
-    return figure
-
-
-def _finish_accuracy(left: Axes, right: Axes) -> None:
-    from matplotlib.ticker import NullFormatter, ScalarFormatter
-
     left.set_xscale("log")
     left.set_xticks([1, 2, 5, 10, 20, 50])
     left.xaxis.set_major_formatter(ScalarFormatter())
     left.xaxis.set_minor_formatter(NullFormatter())
+    left.set(title="classes leave the communities", ylabel="test accuracy (%)")
     left.set_xlabel("structural heterophily R (measured, log scale)")
-    left.set_ylabel("test accuracy (%)")
-    left.set_title("classes leave the communities")
+    left.legend(title="(p-q)/(p+q)", fontsize=9, title_fontsize=9, loc="upper right")
+    right.set(title="edges choose classes, communities are independent", xlim=(0, 1))
     right.set_xlabel("node homophily (measured)")
-    right.set_title("edges choose classes, communities are independent")
-    right.set_xlim(0, 1)
     right.annotate(
         "features alone", (0.985, feature_ceiling()), xytext=(0, -3), ha="right", va="top",
         textcoords="offset points", fontsize=8, color="0.3",
     )  # fmt: skip
-    left.legend(title="(p-q)/(p+q)", fontsize=9, title_fontsize=9, loc="upper right")
+    seeds = len({cell["seed"] for cell in cells})
+    figure.suptitle(f"DJ-GNN on block models; mean and standard deviation over {seeds} seeds")
+    return figure
 
 
 def _curve(cells: Sequence[CellValues], key: str) -> tuple[NDArray[np.float64], ...]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
-from djgnn.bench.sbm_claims import CellValues
 from djgnn.checking import json_values
 from djgnn.errors import InputError
 from djgnn.graph import Graph, random_splits
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from djgnn.training.config import RunConfig
     from djgnn.training.loop import Fitted
 
+CellValues = dict[str, Any]
 STUDY, CELLS = "study.json", "cells.jsonl"
 VIEWED = 0.67
 """The gap whose graphs are drawn, level by level; the nearest one that the study has."""
@@ -72,15 +73,8 @@ class SbmStudy:
     @classmethod
     def quick(cls) -> SbmStudy:
         """A tiny version that takes seconds and proves nothing."""
-        return cls(
-            gaps=(0.2, 0.98),
-            levels=(0, 5),
-            num_seeds=2,
-            num_nodes=80,
-            degree=12.0,
-            hidden_channels=8,
-            epochs=6,
-        )
+        sizes = {"num_nodes": 80, "degree": 12.0, "hidden_channels": 8, "epochs": 6}
+        return cls(gaps=(0.2, 0.98), levels=(0, 5), num_seeds=2, **sizes)
 
     def cells(self) -> list[Cell]:
         """Every run, seed by seed, so that an unfinished study is a smaller whole one."""
@@ -123,9 +117,7 @@ class Cell:
 
 
 def run_study(
-    study: SbmStudy,
-    out: str | Path,
-    progress: Callable[[int, int, Cell], None] | None = None,
+    study: SbmStudy, out: str | Path, progress: Callable[[int, int, Cell], None] | None = None
 ) -> list[CellValues]:
     """Run every cell that is not in the folder yet and return the values of all.
 
@@ -144,9 +136,8 @@ def run_study(
     Raises:
         InputError: If the folder holds another study, other files, or a line that cannot be read.
     """
-
     folder = _open_folder(Path(out).expanduser(), study)
-    done = read_cells(folder)
+    done = _finished_values(folder)
     cells = study.cells()
     for cell in cells:
         view = cell.view(study)
@@ -154,7 +145,7 @@ def run_study(
             continue
         if progress is not None:
             progress(len(done), len(cells), cell)
-        values, arrays = run_cell_of(study, cell)
+        values, arrays = _run_values(study, cell)
         if view is not None:
             with atomic_write(folder / view) as file:
                 np.savez_compressed(file, **arrays)
@@ -166,7 +157,7 @@ def run_study(
     return [done[cell] for cell in cells]
 
 
-def run_cell_of(study: SbmStudy, cell: Cell) -> tuple[CellValues, dict[str, Any]]:
+def _run_values(study: SbmStudy, cell: Cell) -> tuple[CellValues, dict[str, Any]]:
     """Draw the graph of a cell, measure it, train on it.
 
     Returns:
@@ -212,25 +203,22 @@ def run_cell_of(study: SbmStudy, cell: Cell) -> tuple[CellValues, dict[str, Any]
     return values, _view(graph, community, fitted, inputs)
 
 
-def read_cells(folder: Path) -> dict[Cell, CellValues]:
+def _finished_values(folder: Path) -> dict[Cell, CellValues]:
     """The finished cells of a study's folder.
 
     Raises:
         InputError: If a line is not the record of a cell.
     """
-    file = folder / CELLS
-    if not file.is_file():
-        return {}
-    found: dict[Cell, CellValues] = {}
-    for number, line in enumerate(file.read_text("utf-8").splitlines(), start=1):
+    file, found = folder / CELLS, dict[Cell, CellValues]()
+    text = file.read_text("utf-8") if file.is_file() else ""
+    for number, line in enumerate(text.splitlines(), start=1):
         try:
-            values: CellValues = json.loads(line)
+            values = msgspec.json.decode(line, type=CellValues)
             values.update({key: math.nan for key, value in values.items() if value is None})
-            cell = Cell(*(values[key] for key in ("series", "gap", "level", "seed")))
-            found[cell] = {**values, "test": float(values["test"])}
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            found[msgspec.convert(values, Cell)] = {**values, "test": float(values["test"])}
+        except (KeyError, TypeError, ValueError) as error:
             raise InputError(
-                f"{file}: line {number} is no record of a cell; delete it to have the cell run "
+                f"{file}: line {number} is not a record of a cell; delete it to have the cell run "
                 f"again (got {line[:60]!r})"
             ) from error
     return found
@@ -270,15 +258,10 @@ def _view(
 
 def _open_folder(folder: Path, study: SbmStudy) -> Path:
     """Make the folder, or check that it belongs to this study."""
+    from djgnn.bench.store import make_folder
     from djgnn.training.provenance import versions
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"{folder}: cannot be made; name a folder that can be written to "
-            f"(got {error.strerror or error})"
-        ) from error
+    make_folder(folder)
     card = folder / STUDY
     if card.is_file():
         try:

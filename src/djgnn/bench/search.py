@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
+import re
 import time
 import warnings
 from collections.abc import Mapping
@@ -112,17 +112,16 @@ class Search:
 
     def suggest(self, trial: optuna.Trial) -> dict[str, Any]:
         """Draw the parameters of a trial, option by option."""
-        found: dict[str, Any] = {}
-        for name, kind in self.space.items():
+
+        def draw(name: str, kind: Mapping[str, Any]) -> Any:
             if "values" in kind:
-                found[name] = trial.suggest_categorical(name, list(kind["values"]))
-                continue
-            low, high, log = kind["low"], kind["high"], bool(kind.get("log", False))
-            whole = isinstance(low, int) and isinstance(high, int)
-            found[name] = (trial.suggest_int if whole else trial.suggest_float)(
-                name, low, high, log=log
-            )
-        return found
+                return trial.suggest_categorical(name, list(kind["values"]))
+            ends = (kind["low"], kind["high"])
+            whole = all(isinstance(end, int) for end in ends)
+            suggest = trial.suggest_int if whole else trial.suggest_float
+            return suggest(name, *ends, log=bool(kind.get("log", False)))
+
+        return {name: draw(name, kind) for name, kind in self.space.items()}
 
     def random_params(self, number: int) -> dict[str, Any]:
         """What the random sampler gives trial `number`, without a study."""
@@ -150,13 +149,13 @@ def make_search(
         InputError: For an unknown model or preset, or a model without a space.
     """
     model, _, variant = label.partition(":")
-    base: Recipe
     try:
-        if model == "djgnn":
+        base: Recipe = (
             # One training per trial, as for every model; the branch is in the space.
-            base = resolve(variant or preset).replace(structure_gate=False)
-        else:
-            base = baseline_config(model)
+            resolve(variant or preset).replace(structure_gate=False)
+            if model == "djgnn"
+            else baseline_config(model)
+        )
         space = search_space(model)
     except ValueError as error:
         raise InputError(f"search: {error}") from error
@@ -179,14 +178,22 @@ def open_study(search: Search, url: str) -> optuna.Study:
         InputError: If the address is wrong or the storage cannot be opened.
     """
     lib = need_optuna()
-    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-    url = with_driver(url)
-    pruner: optuna.pruners.BasePruner = lib.pruners.MedianPruner(n_startup_trials=STARTUP)
-    if search.pruner == "none" or len(search.splits) < 2:
-        pruner = lib.pruners.NopPruner()
-    elif search.pruner == "hyperband":
-        pruner = lib.pruners.HyperbandPruner(max_resource=len(search.splits))
+    try:
+        broken = "@" in (make_url(url).host or "")
+    except (ArgumentError, ValueError):
+        broken = True
+    if broken:  # nothing of it is repeated, it has a password
+        raise InputError(
+            "storage: not an address such as postgresql://user:password@host:5432/name; write @, "
+            ":, / and % in a password as %40, %3A, %2F, %25"
+        ) from None
+    url = re.sub("^postgres(ql)?://", "postgresql+psycopg2://", url)
+    pruners = {"hyperband": lib.pruners.HyperbandPruner(max_resource=len(search.splits))}
+    pruners["median"] = lib.pruners.MedianPruner(n_startup_trials=STARTUP)
+    alone = lib.pruners.NopPruner()
     for attempt in range(1, OPENING + 1):
         try:
             storage = lib.storages.RDBStorage(
@@ -202,7 +209,7 @@ def open_study(search: Search, url: str) -> optuna.Study:
                 direction="maximize",
                 load_if_exists=True,
                 sampler=search.sampler_of(0),
-                pruner=pruner,
+                pruner=pruners.get(search.pruner, alone) if len(search.splits) > 1 else alone,
             )
             return study
         except (ImportError, SQLAlchemyError) as error:
@@ -219,38 +226,3 @@ def open_study(search: Search, url: str) -> optuna.Study:
 def retry_callback(most: int | None = None) -> Any:
     """Optuna's callback that puts a copy of a trial into the queue, at most so many times."""
     return need_optuna().storages.RetryHeartbeatStaleTrialCallback(max_retry=most)
-
-
-def with_driver(url: str) -> str:
-    """The address of a storage with the driver that is installed.
-
-    Messages repeat nothing of the address, for it has a password.
-
-    Raises:
-        InputError: If it is not an address, or no driver is installed.
-
-    Example:
-        >>> with_driver("sqlite:///a.db")
-        'sqlite:///a.db'
-    """
-    from sqlalchemy.engine import make_url
-    from sqlalchemy.exc import ArgumentError
-
-    try:
-        host = make_url(url).host or ""
-    except (ArgumentError, ValueError):
-        host = "@"
-    if "@" in host:
-        raise InputError(
-            "storage: not an address such as postgresql://user:password@host:5432/name; write @, "
-            ":, / and % in a password as %40, %3A, %2F, %25"
-        ) from None
-    scheme, separator, rest = url.partition("://")
-    if scheme not in ("postgres", "postgresql"):
-        return url
-    for driver in ("psycopg", "psycopg2"):
-        if importlib.util.find_spec(driver) is not None:
-            return f"postgresql+{driver}{separator}{rest}"
-    raise InputError(
-        "storage: PostgreSQL needs a driver; `pip install djgnn[search]` (got no psycopg)"
-    )
