@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from djgnn.bench.critical_difference import cliques, draw_diagram
+from djgnn.bench.document import cliques, draw_diagram
 from djgnn.bench.statistics import (
     average_ranks,
     cliff_delta,

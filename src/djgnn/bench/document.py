@@ -1,23 +1,18 @@
-"""`Document`: a page of tables, rendered as Markdown, HTML and LaTeX from one template each."""
+"""`Document`: a page of tables as Markdown, HTML and LaTeX; the critical-difference diagram."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader
 
+from djgnn.bench.statistics import critical_difference
 from djgnn.graph.files import atomic_write
 
-_LATEX = {
+_LATEX = {mark: f"\\{mark}" for mark in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "±": r"$\pm$",
@@ -25,6 +20,8 @@ _LATEX = {
     ">": r"\textgreater{}",
     "\n": " ",
 }
+WIDTH, MARGIN, ROW = 860, 230, 24
+"""Pixels: of the diagram, of the names on each side, of a model's line."""
 _MARKDOWN = {mark: f"\\{mark}" for mark in "\\`*_[]|"} | {"<": "&lt;", ">": "&gt;", "\n": " "}
 
 
@@ -108,4 +105,84 @@ def templates(escapes: dict[str, str] | None = None) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+    )
+
+
+def cliques(ranks: Sequence[float], width: float) -> list[tuple[int, int]]:
+    """Longest runs of models, in order of rank, whose ranks differ by less than `width`.
+
+    Args:
+        ranks: Average ranks in ascending order.
+        width: The critical difference.
+
+    Returns:
+        First and last index of each run of at least two models; none inside another.
+
+    Example:
+        >>> cliques([1.0, 1.5, 2.2, 4.0], width=1.0)
+        [(0, 1), (1, 2)]
+    """
+    found: list[tuple[int, int]] = []
+    for first in range(len(ranks)):
+        last = first
+        while last + 1 < len(ranks) and ranks[last + 1] - ranks[first] < width:
+            last += 1
+        if last > first and (not found or last > found[-1][1]):
+            found.append((first, last))
+    return found
+
+
+def draw_diagram(ranks: dict[str, float], sets: int, alpha: float = 0.05) -> str:
+    """Draw the diagram as SVG, best model on the left.
+
+    The better half of the names stands on the left from the top down, the rest on the right from
+    the bottom up.
+
+    Args:
+        ranks: Average rank of every model, at least two.
+        sets: Number of data sets behind them.
+        alpha: Level of the Nemenyi test.
+
+    Raises:
+        ValueError: For fewer than two models.
+    """
+    if len(ranks) < 2:
+        raise ValueError(f"a diagram needs at least two models (got {len(ranks)})")
+    order = sorted(ranks, key=lambda name: (ranks[name], name))
+    values = [ranks[name] for name in order]
+    width, count = critical_difference(len(order), sets, alpha), len(order)
+    bars, half = cliques(values, width), (count + 1) // 2
+    top = 64 + 14 * len(bars)
+
+    def place(rank: float) -> float:
+        return round(MARGIN + (rank - 1) / (count - 1) * (WIDTH - 2 * MARGIN), 2)
+
+    models = [
+        {
+            "name": name,
+            "rank": f"{ranks[name]:.2f}",
+            "x": place(ranks[name]),
+            "y": top + 40 + ROW * (i if i < half else count - 1 - i),
+            "on_left": i < half,
+            "edge": MARGIN - 14 if i < half else WIDTH - MARGIN + 14,
+        }
+        for i, name in enumerate(order)
+    ]
+    return (
+        templates()
+        .get_template("critical-difference.svg")
+        .render(
+            width=WIDTH,
+            height=top + 34 + ROW * half,
+            left=MARGIN,
+            right=WIDTH - MARGIN,
+            top=top,
+            ticks=[place(rank) for rank in range(1, count + 1)],
+            ruler=min(place(1 + width), WIDTH - 10),
+            bars=[(place(values[first]), place(values[last])) for first, last in bars],
+            models=models,
+            difference=f"{width:.2f}",
+            sets=sets,
+            alpha=alpha,
+        )
     )

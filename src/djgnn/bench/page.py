@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from djgnn.bench.critical_difference import draw_diagram
-from djgnn.bench.document import Document, Grid, Section, write_document
+from djgnn.bench.document import Document, Grid, Section, draw_diagram, write_document
 from djgnn.bench.paper import PaperTable, Printed, paper_table, thin_claims
 from djgnn.bench.plan import DataFacts, finished_cells
 from djgnn.bench.spec import code_version

@@ -72,20 +72,18 @@ def paper_table(name: str) -> PaperTable:
         for dataset, cell in zip(datasets, row["values"], strict=True)
         if cell is not None
     }
-    corrected: dict[tuple[str, str], Printed | None] = {}
-    notes = {}
-    for correction in values["corrections"]:
-        for dataset, cell in correction["values"].items():
-            key = (correction["model"], dataset)
-            corrected[key] = None if cell is None else Printed(*cell)
-            notes[key] = correction["note"]
+    wrong = [
+        ((row["model"], dataset), cell, row["note"])
+        for row in values["corrections"]
+        for dataset, cell in row["values"].items()
+    ]
     return PaperTable(
         title=values["title"],
         datasets=datasets,
         titles={**BESIDE, **{model: row["title"] for model, row in values["rows"].items()}},
         printed=printed,
-        corrected=corrected,
-        notes=notes,
+        corrected={key: None if cell is None else Printed(*cell) for key, cell, _ in wrong},
+        notes={key: note for key, _, note in wrong},
         footnotes=tuple(values["footnotes"]),
     )
 

@@ -57,43 +57,30 @@ def draw_figures(study: SbmStudy, cells: Sequence[CellValues], out: str | Path) 
         InputError: If matplotlib is not installed.
     """
     need_matplotlib()
+    from PIL import Image
+
     views = list(read_views(study, out))
     figures = (_levels_figure(views, cells), _accuracy_figure(cells))
     files = [Path(out) / name for name in FIGURES]
     for file, figure in zip(files, figures, strict=True):
-        with atomic_write(file) as stream:
-            stream.write(_png(figure))
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format="png", dpi=100)
+        with Image.open(drawn) as image, atomic_write(file) as stream:
+            # 256 colours are a third of the bytes. Median cut, the usual way, would move the rare
+            # colours at the ends of the scale.
+            reduced = image.convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE)
+            reduced.save(stream, format="png", optimize=True)
     return files
-
-
-def _png(figure: Figure) -> bytes:
-    """The figure in 256 colours: a third of the bytes, and the eye sees no difference."""
-    from PIL import Image
-
-    drawn, small = io.BytesIO(), io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=100)
-    with Image.open(drawn) as image:
-        # Median cut, the usual way, would move the rare colours at the ends of the scale.
-        reduced = image.convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE)
-        reduced.save(small, format="png", optimize=True)
-    return small.getvalue()
-
-
-def _new_figure(width: float, height: float) -> Figure:
-    """A figure outside pyplot, so that no window and no global state is touched."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
 
 
 def _levels_figure(
     views: Sequence[tuple[Cell, dict[str, Any]]], cells: Sequence[CellValues]
 ) -> Figure:
     """Per level of R: the graph, the columns of U, distances in U, the embedding."""
-    figure = _new_figure(2.35 * max(len(views), 3) + 0.6, 9.4)
+    from matplotlib.figure import Figure
+    from scipy.spatial.distance import cdist
+
+    figure = Figure(figsize=(2.35 * max(len(views), 3) + 0.6, 9.4), layout="constrained")
     axes = figure.subplots(4, len(views), squeeze=False)
     farthest = max(float(np.linalg.norm(np.ptp(view["u"], axis=0))) for _, view in views)
     image: Any = None
@@ -102,13 +89,23 @@ def _levels_figure(
         order = np.lexsort((view["y"], view["community"]))
         _draw_graph(axes[0, column], view)
         _draw_columns(axes[1, column], view, order)
-        image = _draw_distances(axes[2, column], view, order, farthest)
+        points = view["u"][order].astype(np.float64)
+        image = axes[2, column].imshow(cdist(points, points), vmin=0, vmax=farthest)
+        axes[2, column].set(xticks=[0, order.size // 2], yticks=[0, order.size // 2])
         _draw_embedding(axes[3, column], view)
         axes[0, column].set_title(
             f"level {cell.level}:  R = {values['R']:.2f}\ntest accuracy {values['test']:.0f} %",
             fontsize=10,
         )
-    _label_rows(axes)
+    below = ("", "node, by community", "node, by community", "first component")
+    left = ("graph", "learned column of U", "node, by community", "second component")
+    for row, column in np.ndindex(axes.shape):
+        axes[row, column].tick_params(labelsize=8)
+        axes[row, column].set_xlabel(below[row], fontsize=9)
+        if column == 0:
+            axes[row, column].set_ylabel(left[row])
+        elif row:
+            axes[row, column].set_yticklabels([])
     beside = axes[2, -1].inset_axes((1.06, 0.0, 0.07, 1.0))
     figure.colorbar(image, cax=beside, label="distance in U")
     axes[1, -1].legend(
@@ -121,19 +118,6 @@ def _levels_figure(
         f"Two communities, (p-q)/(p+q) = {gap:g}: classes leave the communities from left to right"
     )
     return figure
-
-
-def _label_rows(axes: Any) -> None:
-    below = ("", "node, by community", "node, by community", "first component")
-    beside = ("graph", "learned column of U", "node, by community", "second component")
-    for row, column in np.ndindex(axes.shape):
-        ax = axes[row, column]
-        ax.tick_params(labelsize=8)
-        ax.set_xlabel(below[row], fontsize=9)
-        if column == 0:
-            ax.set_ylabel(beside[row])
-        elif row:
-            ax.set_yticklabels([])
 
 
 def _draw_graph(ax: Axes, view: dict[str, Any]) -> None:
@@ -170,16 +154,6 @@ def _draw_columns(ax: Axes, view: dict[str, Any], order: NDArray[np.int64]) -> N
     ax.set(xlim=(0, n), xticks=[0, n // 2], ylim=(-1.08, 1.08))
 
 
-def _draw_distances(
-    ax: Axes, view: dict[str, Any], order: NDArray[np.int64], farthest: float
-) -> Any:
-    from scipy.spatial.distance import cdist
-
-    points = view["u"][order].astype(np.float64)
-    ax.set(xticks=[0, order.size // 2], yticks=[0, order.size // 2])
-    return ax.imshow(cdist(points, points), cmap="viridis", vmin=0, vmax=farthest)
-
-
 def _draw_embedding(ax: Axes, view: dict[str, Any]) -> None:
     """The principal plane of the hidden embedding, on a scale of its own."""
     z = view["embedding"] / max(float(np.abs(view["embedding"]).max()), 1e-12)
@@ -197,9 +171,10 @@ def _draw_embedding(ax: Axes, view: dict[str, Any]) -> None:
 
 def _accuracy_figure(cells: Sequence[CellValues]) -> Figure:
     """Accuracy against R and against node homophily, one line per gap."""
+    from matplotlib.figure import Figure
     from matplotlib.ticker import NullFormatter, ScalarFormatter
 
-    figure = _new_figure(10.5, 4.4)
+    figure = Figure(figsize=(10.5, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     for ax, series, key in ((left, "structural", "R"), (right, "node", "node_homophily")):
         own = [cell for cell in cells if cell["series"] == series]

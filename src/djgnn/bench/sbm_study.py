@@ -29,7 +29,6 @@ from djgnn.graph.sbm_levels import (
 )
 
 if TYPE_CHECKING:
-    from djgnn.training.config import RunConfig
     from djgnn.training.loop import Fitted
 
 CellValues = dict[str, Any]
@@ -85,13 +84,6 @@ class SbmStudy:
             for gap in self.gaps
             for level in self.levels
         ]
-
-    def recipe(self) -> RunConfig:
-        """The preset `default` with the study's sizes."""
-        from djgnn.training.config import resolve
-
-        names = ("hidden_channels", "num_jumps", "num_centers", "epochs", "patience")
-        return resolve("default", **{name: getattr(self, name) for name in names})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as JSON gives them back."""
@@ -164,18 +156,16 @@ def _run_values(study: SbmStudy, cell: Cell) -> tuple[CellValues, dict[str, Any]
         The record (accuracies in percent) and the arrays of the first figure.
     """
     from djgnn.spectral import homophily, spectral_gap, structural_heterophily
+    from djgnn.training.config import resolve
     from djgnn.training.inputs import build_djgnn
     from djgnn.training.run import train
 
     begun = time.perf_counter()
     wanted = sbm_level(cell.series, cell.gap, cell.level, degree=study.degree)
-    graph = random_splits(
-        sbm_at_level(wanted, study.num_nodes, degree=study.degree, random_state=cell.seed),
-        train=0.48,
-        val=0.32,
-        random_state=cell.seed,
-    )
-    config = study.recipe()
+    graph = sbm_at_level(wanted, study.num_nodes, degree=study.degree, random_state=cell.seed)
+    graph = random_splits(graph, train=0.48, val=0.32, random_state=cell.seed)
+    sizes = ("hidden_channels", "num_jumps", "num_centers", "epochs", "patience")
+    config = resolve("default", **{name: getattr(study, name) for name in sizes})
     module, inputs = build_djgnn(config, graph)
     fitted, result = train(module, inputs, graph, 0, config.training, cell.seed)
     structural = structural_heterophily(graph)

@@ -117,30 +117,20 @@ class Store:
         self._records: dict[str, SplitRecord] = {}
         self._content: dict[str, SplitRecord] = {}
         for file in sorted((self.folder / SPLITS).glob("[!.]*.json")):
-            self._look(file)
+            self.get(file.stem)
 
     def get(self, key: str) -> SplitRecord | None:
         """The record of a key, if there is one; another process may have just written it."""
-        held = self._records.get(key)
-        if held is None or not held.done:
-            self._look(self._file(key))
+        held, file = self._records.get(key), self.folder / SPLITS / f"{key}.json"
+        if (held is None or not held.done) and file.is_file():
+            try:
+                records = list(read_records(file))
+                if [record.key for record in records] != [key]:
+                    raise InputError(f"{file}: does not hold the record of its name; delete it")
+                self._keep(records[0])
+            except InputError as error:
+                warnings.warn(f"not used: {error}", DamagedRecordWarning, stacklevel=2)
         return self._records.get(key)
-
-    def _file(self, key: str) -> Path:
-        return self.folder / SPLITS / f"{key}.json"
-
-    def _look(self, file: Path) -> None:
-        """Keep the record of a file of this folder, unless it is damaged."""
-        if not file.is_file():
-            return
-        try:
-            records = list(read_records(file))
-            if [record.key for record in records] != [file.stem]:
-                raise InputError(f"{file}: does not hold the record of its name; delete it")
-        except InputError as error:
-            warnings.warn(f"not used: {error}", DamagedRecordWarning, stacklevel=3)
-            return
-        self._keep(records[0])
 
     def find(self, spec: CellSpec, split: int, data_sha256: str) -> SplitRecord | None:
         """The record of a split of a cell; of other code if that is allowed and it has figures."""
@@ -154,7 +144,7 @@ class Store:
         held = self.get(record.key)
         if held is not None and held.done:
             return False
-        with atomic_write(self._file(record.key)) as file:
+        with atomic_write(self.folder / SPLITS / f"{record.key}.json") as file:
             file.write((record.to_json() + "\n").encode("utf-8"))
         self._keep(record)
         return True
@@ -163,7 +153,9 @@ class Store:
         self._records[record.key] = record
         if record.done:
             content = record.content_key()
-            self._content[content] = max(self._content.get(content, record), record, key=_age)
+            # The latest counts; records without a time come first.
+            of_content = (self._content.get(content, record), record)
+            self._content[content] = max(of_content, key=lambda r: (r.finished, r.code, r.key))
 
     def import_records(self, files: Iterable[str | Path]) -> int:
         """Keep the records of files written elsewhere; returns how many were new.
@@ -176,19 +168,14 @@ class Store:
 
     def missing(self, spec: CellSpec, data_sha256: str, retry_failed: bool = False) -> list[int]:
         """The splits of a cell that have no record, or a failed one that is to be retried."""
-        found = []
-        for split in spec.splits:
-            record = self.find(spec, split, data_sha256)
-            if record is None or (retry_failed and not record.done):
-                found.append(split)
-        return found
+        records = {split: self.find(spec, split, data_sha256) for split in spec.splits}
+        return [s for s, r in records.items() if r is None or (retry_failed and not r.done)]
 
     def cell(self, spec: CellSpec, data_sha256: str) -> FinishedCell | None:
         """The cell, if all its splits are there."""
-        records = [self.find(spec, split, data_sha256) for split in spec.splits]
-        if any(record is None for record in records):
-            return None
-        return FinishedCell(spec, tuple(record for record in records if record is not None))
+        found = (self.find(spec, split, data_sha256) for split in spec.splits)
+        records = tuple(record for record in found if record is not None)
+        return FinishedCell(spec, records) if len(records) == len(spec.splits) else None
 
     def write_cell(self, cell: FinishedCell) -> Path:
         """Write the folder of a cell; one that is there and says the same is left alone."""
@@ -253,8 +240,3 @@ def _shared(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             several = sorted(set(held))
             found[key] = several[0] if len(several) == 1 else several
     return found
-
-
-def _age(record: SplitRecord) -> tuple[str, str, str]:
-    """Sorts records from the oldest to the latest; those without a time come first."""
-    return record.finished, record.code, record.key

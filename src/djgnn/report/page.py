@@ -48,7 +48,7 @@ def write_comparison_page(sources: Sequence[str | Path], out: str | Path) -> Pat
     Raises:
         InputError: If a source cannot be read or the page cannot be written.
     """
-    from djgnn.bench.critical_difference import draw_diagram
+    from djgnn.bench.document import draw_diagram
     from djgnn.report.comparison import comparison_payload
 
     path = Path(out).expanduser()
