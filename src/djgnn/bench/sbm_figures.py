@@ -81,7 +81,7 @@ def _levels_figure(
     from scipy.spatial.distance import cdist
 
     figure = Figure(figsize=(2.35 * max(len(views), 3) + 0.6, 9.4), layout="constrained")
-    axes = figure.subplots(4, len(views), squeeze=False)
+    axes: Any = figure.subplots(4, len(views), squeeze=False)
     farthest = max(float(np.linalg.norm(np.ptp(view["u"], axis=0))) for _, view in views)
     image: Any = None
     for column, (cell, view) in enumerate(views):

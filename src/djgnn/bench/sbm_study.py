@@ -72,8 +72,8 @@ class SbmStudy:
     @classmethod
     def quick(cls) -> SbmStudy:
         """A tiny version that takes seconds and proves nothing."""
-        sizes = {"num_nodes": 80, "degree": 12.0, "hidden_channels": 8, "epochs": 6}
-        return cls(gaps=(0.2, 0.98), levels=(0, 5), num_seeds=2, **sizes)
+        sizes: dict[str, Any] = {"num_nodes": 80, "degree": 12.0, "hidden_channels": 8}
+        return cls(gaps=(0.2, 0.98), levels=(0, 5), num_seeds=2, epochs=6, **sizes)
 
     def cells(self) -> list[Cell]:
         """Every run, seed by seed, so that an unfinished study is a smaller whole one."""
