@@ -49,7 +49,7 @@ def test_lattice_points_with_masses_of_ties(
 
 
 @pytest.mark.parametrize("engine", list(ENGINES))
-def test_coincident_points_that_are_no_twins(engine: str) -> None:
+def test_coincident_points_that_are_not_twins(engine: str) -> None:
     u = np.repeat(np.array([[0.0], [1.0]]), 6, axis=0)
     alone = TwinClasses.from_labels(np.arange(12))
     found = rank_lists(torch.from_numpy(u), alone, 8, engine).index
@@ -69,7 +69,7 @@ def test_saturated_positions_are_merged_and_settled(engine: str, monkeypatch) ->
     assert torch.equal(part, found[some])
 
 
-def test_noise_in_u_does_not_part_twins() -> None:
+def test_noise_in_u_does_not_separate_twins() -> None:
     twins = TwinClasses.from_labels(np.array([0, 1, 0, 1, 2]))
     u = torch.tensor([[0.0], [1.0], [0.0], [1.0], [5.0]], dtype=torch.float64)
     noisy = u + torch.tensor([0, 1e-9, 1e-9, -1e-9, 0], dtype=torch.float64)[:, None]

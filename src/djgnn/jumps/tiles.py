@@ -115,7 +115,7 @@ class SearchMemory:
     age: int = 0
 
     def order_for(self, points: Tensor, tile: int) -> Tensor:
-        """The order to search these points in; sorted anew every `max_age` searches."""
+        """The order to search these points in; sorted again every `max_age` searches."""
         held = self.order
         if held is None or held.numel() != len(points) or held.device != points.device:
             held = None

@@ -27,28 +27,15 @@ def _squares(points, stride, here, columns, kind, P: tl.constexpr):
 
 
 @jit
-def _box_to_boxes(low, high, tile_stride, bottom, top, row_tiles, t, kind, P: tl.constexpr):
-    """Squared distances of the box of the rows to the boxes of some tiles."""
-    total = tl.zeros([t.shape[0]], kind)
+def _box_squares(
+    low, high, stride, other_low, other_high, other_stride, like, kind, P: tl.constexpr
+):
+    """Squared distances between boxes (points are boxes too), as many as `like` has elements."""
+    total = tl.zeros([like.shape[0]], kind)
     for d in tl.static_range(P):
-        left = tl.load(low + d * tile_stride + t)
-        right = tl.load(high + d * tile_stride + t)
-        above = left - tl.load(top + d * row_tiles)
-        below = tl.load(bottom + d * row_tiles) - right
+        above = tl.load(other_low + d * other_stride) - tl.load(high + d * stride)
+        below = tl.load(low + d * stride) - tl.load(other_high + d * other_stride)
         gap = tl.maximum(tl.maximum(above, below), 0.0)
-        total += gap * gap
-    return total
-
-
-@jit
-def _points_to_box(points, stride, here, low, high, tile_stride, t, kind, P: tl.constexpr):
-    """Squared distances of the rows to the box of one tile."""
-    total = tl.zeros([here.shape[0]], kind)
-    for d in tl.static_range(P):
-        x = tl.load(points + d * stride + here)
-        left = tl.load(low + d * tile_stride + t)
-        right = tl.load(high + d * tile_stride + t)
-        gap = tl.maximum(tl.maximum(left - x, x - right), 0.0)
         total += gap * gap
     return total
 
@@ -146,14 +133,17 @@ def nearest_kernel(
     for i in range(split, chunks, splits):
         c = (own_chunk + i) % chunks
         t = c * CHUNK + tl.arange(0, CHUNK)
-        box = slack * _box_to_boxes(
-            low, high, tile_stride, row_low + pid, row_high + pid, row_tiles, t, kind, P
+        box = slack * _box_squares(
+            low + t, high + t, tile_stride, row_low + pid, row_high + pid, row_tiles, t, kind, P
         )
         far = tl.max(tl.minimum(worst, bound), axis=0)
         wanted = (box <= far) & ((t < first) | (t >= last)) & (t < num_tiles)
         following = tl.min(tl.where(wanted, t, 2147483647), axis=0)
         while following < num_tiles:
-            touch = _points_to_box(points, stride, here, low, high, tile_stride, following, kind, P)
+            touch = _box_squares(
+                points + here, points + here, stride,
+                low + following, high + following, tile_stride, here, kind, P,
+            )  # fmt: skip
             reached = (touch * slack <= tl.minimum(worst, bound)).to(tl.int32)
             if tl.max(reached, axis=0) > 0:
                 columns = following * TILE + tl.arange(0, TILE)
