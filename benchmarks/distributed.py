@@ -29,8 +29,8 @@ from djgnn.graph import degree_corrected_sbm, random_splits
 from djgnn.training import resolve
 from djgnn.training.distributed import Group, distributed_djgnn, join
 from djgnn.training.inputs import initialize, seeded
-from djgnn.training.loop import Targets, step
-from djgnn.training.passes import two_phase
+from djgnn.training.loop import Targets
+from djgnn.training.passes import choose_passes
 from djgnn.training.provenance import PeakMemory
 
 KINDS = ("jumps", "homophilic", "gradients", "positions", "plan", "logits")
@@ -47,7 +47,7 @@ def measure(group: Group, nodes: int, epochs: int) -> dict[str, Any]:
     module, inputs = distributed_djgnn(config, graph, group)
     initialize(module, 0)
     targets, generator = Targets.of(graph, graph.split(0)), seeded(0)
-    passes = two_phase(module, inputs, targets.train)
+    passes = choose_passes(module, inputs, targets, config.training)
     optimizer = torch.optim.Adam(module.parameters(), lr=0.01, fused=True)
     memory = PeakMemory()  # the peak of preparing is another matter
     times, losses = [], []
@@ -55,7 +55,7 @@ def measure(group: Group, nodes: int, epochs: int) -> dict[str, Any]:
         if epoch == WARM_UP:
             group.traffic.bytes.clear()
         begun = time.perf_counter()
-        loss, _ = step(passes, targets, config.training, optimizer, generator)
+        loss, _ = passes.update(optimizer, generator)
         passes.evaluate()
         times.append(time.perf_counter() - begun)
         losses.append(float(loss))

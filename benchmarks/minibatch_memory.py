@@ -29,9 +29,9 @@ from djgnn.cli.memory import c_library
 from djgnn.graph import degree_corrected_sbm, random_splits
 from djgnn.training.config import resolve
 from djgnn.training.inputs import build_djgnn, choose_device, initialize, seeded
-from djgnn.training.loop import Targets, step
+from djgnn.training.loop import Targets
 from djgnn.training.minibatch import BatchPasses
-from djgnn.training.passes import two_phase
+from djgnn.training.passes import ViewPasses
 from djgnn.training.provenance import PeakMemory
 
 DEGREE, FEATURES, HIDDEN, JUMPS = 7, 128, 64, 3
@@ -63,18 +63,19 @@ def above(device: torch.device, run: Callable[[], object]) -> float:
 def measure(n: int, batch_size: int, where: str) -> None:
     device = choose_device(where)
     graph = random_splits(degree_corrected_sbm(n, DEGREE * n, num_features=FEATURES))
-    config = resolve("default", None, hidden_channels=HIDDEN, num_jumps=JUMPS)
+    options = {"hidden_channels": HIDDEN, "num_jumps": JUMPS, "batch_size": batch_size}
+    config = resolve("default", None, **options)
     before = in_use(device)
     module, inputs = build_djgnn(config, graph, device)
     initialize(module, 0)
     targets = Targets.of(graph, graph.split(0), device)
     optimizer = torch.optim.Adam(module.parameters(), lr=0.01, fused=True)
-    passes = BatchPasses(module, inputs, targets.train, batch_size)
     generator, training = seeded(0, device), config.training
-    batch, tables = passes.batches(generator)[0], passes.refresh()
+    passes = BatchPasses(module, inputs, targets, training)
+    batch = passes.batches(generator)[0]
 
     def one() -> None:
-        passes.losses(batch, tables, targets, training, generator)[0].backward()
+        passes.losses(batch, generator)[0].backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
@@ -82,15 +83,10 @@ def measure(n: int, batch_size: int, where: str) -> None:
     held = in_use(device) - before
     rows = [p for p in module.parameters() if n in p.shape]
     gradients = sum(p.numel() * p.element_size() for p in rows) / 2**20
-    remade, stepped = above(device, passes.refresh), above(device, one)
-
-    def evaluate() -> None:
-        passes.stepped()
-        passes.evaluate()
-
-    evaluated = above(device, evaluate)
-    whole = two_phase(module, inputs, targets.train)
-    full = above(device, lambda: step(whole, targets, training, optimizer, generator))
+    remade, stepped = above(device, passes.batched.tables), above(device, one)
+    evaluated = above(device, passes.evaluate)
+    whole = ViewPasses(module, module.view(*inputs), targets, training)
+    full = above(device, lambda: whole.update(optimizer, generator))
     seen = above(device, whole.evaluate)
     figures = (held, remade, stepped, stepped - gradients, evaluated, full, seen)
     print(f"{n:9d} " + " ".join(f"{value:13.0f}" for value in figures), flush=True)

@@ -15,6 +15,7 @@ from typing import Any
 
 from djgnn.graph import Graph
 from djgnn.training.config import resolve
+from djgnn.training.hooks import Hooks
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.recorder import Recorder
 from djgnn.training.run import train
@@ -34,7 +35,7 @@ def once(graph: Graph, epochs: int, record: bool) -> tuple[float, float]:
 
     begun = time.process_time()
     observer = observe if record else None
-    fitted, _ = train(module, inputs, graph, 0, config.training, 0, observer=observer)
+    fitted, _ = train(module, inputs, graph, 0, config.training, 0, Hooks(observer=observer))
     if record:
         ended = time.process_time()
         recorder.finish(fitted, inputs)

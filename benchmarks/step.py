@@ -21,8 +21,8 @@ from dense import dense_forward
 from djgnn.graph import Graph
 from djgnn.training.config import resolve
 from djgnn.training.inputs import build_djgnn, initialize, seeded
-from djgnn.training.loop import Targets, step
-from djgnn.training.passes import two_phase
+from djgnn.training.loop import Targets
+from djgnn.training.passes import choose_passes
 from djgnn.training.provenance import PeakMemory
 
 BARS = {"texas": 3, "chameleon": 25, "squirrel": 100, "actor": 100}
@@ -34,10 +34,11 @@ def our_step(graph: Graph, device: str) -> Callable[[], None]:
     initialize(module, 0)
     targets = Targets.of(graph, graph.split(0), device)
     training, generator = config.training, seeded(0, device)
-    groups = module.parameter_groups(training.weight_decay, training.weight_decay)
-    optimizer = torch.optim.Adam(groups, lr=training.lr, fused=True)
-    passes = two_phase(module, inputs, targets.train)
-    return lambda: step(passes, targets, training, optimizer, generator)  # type: ignore[return-value]
+    optimizer = torch.optim.Adam(
+        module.parameters(), lr=training.lr, weight_decay=training.weight_decay, fused=True
+    )
+    passes = choose_passes(module, inputs, targets, training)
+    return lambda: passes.update(optimizer, generator)  # type: ignore[return-value]
 
 
 def dense_step(graph: Graph, device: str) -> Callable[[], None]:

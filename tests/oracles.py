@@ -104,8 +104,7 @@ def dense_forward(model: DJGNN, x: Tensor, adjacency: Tensor) -> tuple[Tensor, T
     source = adjacency if config.source == "adjacency" else torch.eye(len(x), dtype=x.dtype)
     u = torch.tanh(F.linear(source, pump.weight, pump.bias))
     degree = adjacency.sum(dim=1)
-    numerator = adjacency if config.trace_form == "max" else adjacency - torch.diag(degree)
-    ratio = -torch.trace(u.t() @ numerator @ u) / torch.trace(u.t() @ torch.diag(degree) @ u)
+    ratio = -torch.trace(u.t() @ adjacency @ u) / torch.trace(u.t() @ torch.diag(degree) @ u)
     gram = u.t() @ u
     orthogonality = torch.linalg.norm(gram / torch.linalg.norm(gram) - torch.eye(len(gram)).to(u))
     learned = model.log_scale

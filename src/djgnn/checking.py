@@ -162,7 +162,8 @@ def describe(hint: Any) -> str:
         words = [describe(part) for part in arguments if part is not type(None)]
         return " or ".join(words) + (", or null" if type(None) in arguments else "")
     if origin is Literal:
-        return f"one of {', '.join(str(choice) for choice in arguments)}"
+        choices = ", ".join(str(choice) for choice in arguments)
+        return f"one of {choices}" if len(arguments) > 1 else choices
     if is_typeddict(hint):
         return "an object"
     if origin in (list, tuple):

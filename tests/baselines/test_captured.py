@@ -11,7 +11,8 @@ import torch
 from djgnn.baselines import BASELINES
 from djgnn.bench.cell import build, train_split
 from djgnn.graph import Graph, random_splits
-from djgnn.training.passes import two_phase
+from djgnn.training.loop import Targets
+from djgnn.training.passes import PlainPasses, choose_passes
 
 from .conftest import small
 
@@ -36,6 +37,8 @@ def test_captured_steps_are_plain_steps(name: str, graph: Graph) -> None:
 
 
 def test_on_a_cpu_nothing_is_captured(graph: Graph) -> None:
-    built = build(small("gcn"), random_splits(graph))
+    ready = random_splits(graph)
+    built, targets = build(small("gcn"), ready), Targets.of(ready, ready.split(0))
     assert built.module.capturable
-    assert not hasattr(two_phase(built.module, built.inputs, torch.arange(10)), "repeat")
+    found = choose_passes(built.module, built.inputs, targets, built.training)
+    assert type(found) is PlainPasses

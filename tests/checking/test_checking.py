@@ -118,5 +118,5 @@ def test_a_damaged_file_is_named_with_field_want_remedy_and_value(values: Any, w
 
 
 def test_every_annotation_has_words() -> None:
-    assert describe(Literal["a"] | None) == "one of a, or null"
+    assert describe(Literal["a"] | None) == "a, or null"
     assert describe(tuple[Count, ...]).startswith("a list, each a whole number")

@@ -12,7 +12,7 @@ import torch
 from djgnn.graph import Graph, heterophilic_sbm, random_splits, read_npz
 from djgnn.model import DJGNN, graph_operators
 from djgnn.training import resolve, train
-from djgnn.training.distributed import Group, Shard, ShardedPasses, distributed_djgnn
+from djgnn.training.distributed import Group, Shard, distributed_djgnn
 from djgnn.training.distributed.checkpoint import SharedCheckpoint
 from djgnn.training.distributed.collectives import (
     gather_inputs,
@@ -22,9 +22,10 @@ from djgnn.training.distributed.collectives import (
 )
 from djgnn.training.distributed.halo import Plan
 from djgnn.training.distributed.operators import shard_djgnn, shard_operators
+from djgnn.training.hooks import Hooks
 from djgnn.training.inputs import build_djgnn, initialize, seeded
-from djgnn.training.loop import Targets, step
-from djgnn.training.passes import two_phase
+from djgnn.training.loop import Targets
+from djgnn.training.passes import choose_passes
 
 BASE: dict[str, Any] = {
     "hidden_channels": 16,
@@ -70,7 +71,7 @@ def _fit(group: Group, graph: Graph, recipe: dict[str, Any]) -> dict[str, Any]:
     def observe(record: Any, model: Any, encoding: Any, logits: Any) -> None:
         tables.append(encoding.table.index.numpy())
 
-    fitted, result = train(module, inputs, graph, 0, config.training, 0, observer=observe)
+    fitted, result = train(module, inputs, graph, 0, config.training, 0, Hooks(observer=observe))
     losses = [(r.loss, r.pump_loss, r.validation_loss) for r in fitted.history]
     return {
         "losses": np.array(losses),
@@ -92,9 +93,9 @@ def both_passes(group: Group, graph: Graph) -> list[tuple[Any, Any]]:
         initialize(module, 0)
         targets, generator = Targets.of(graph, graph.split(0)), seeded(0)
         optimizer = torch.optim.Adam(module.parameters(), weight_decay=1e-3, fused=True)
-        passes, seen = two_phase(module, inputs, targets.train), []
+        passes, seen = choose_passes(module, inputs, targets, config.training), []
         for _ in range(5):
-            step(passes, targets, config.training, optimizer, generator)
+            passes.update(optimizer, generator)
             seen += [passes.evaluate().numpy(), *(p.detach().numpy() for p in module.parameters())]
         found.append(seen)
     return list(zip(*found, strict=True))
@@ -105,26 +106,18 @@ def with_world() -> None:
     torch.distributed.init_process_group("gloo")
 
 
-def fit_kept(
-    group: Group, graph: Graph, file: Path, epochs: int | None, refresh_every: int = 1
-) -> dict[str, Any]:
+def fit_kept(group: Group, graph: Graph, file: Path, epochs: int | None) -> dict[str, Any]:
     """Train with a checkpoint, and stop after so many epochs."""
-    options = {**BASE, "epochs": 12, "refresh_every": refresh_every}
-    config = resolve("default", None, **options)
+    config = resolve("default", None, **{**BASE, "epochs": 12})
     module, inputs = distributed_djgnn(config, graph, group)
     seen: list[int] = []
-    fitted, _ = train(
-        module,
-        inputs,
-        graph,
-        0,
-        config.training,
-        0,
-        lambda total, record: seen.append(record.epoch),
-        checkpoint=SharedCheckpoint(file, "key", 3600.0, group),
+    hooks = Hooks(
+        on_epoch=lambda total, record: seen.append(record.epoch),
         # Only one process is told to stop.
         stop=lambda: group.any(len(seen) == epochs and group.rank == group.size - 1),
+        checkpoint=SharedCheckpoint(file, "key", 3600.0, group),
     )
+    fitted, _ = train(module, inputs, graph, 0, config.training, 0, hooks)
     losses = [(r.loss, r.pump_loss, r.validation_loss) for r in fitted.history]
     logits = fitted.logits.numpy()
     return {"losses": np.array(losses), "logits": logits, "halted": fitted.interrupted}
@@ -157,13 +150,13 @@ def gradients(group: Group, graph: Graph, options: dict[str, Any]) -> dict[str, 
 
     optimizer = Keep(module.parameters())
     if group.alone:
-        operators = graph_operators(graph.adjacency, **treatment, dtype=torch.float64)
-        passes: Any = two_phase(module, (x, operators), targets.train)
+        operators: Any = graph_operators(graph.adjacency, **treatment, dtype=torch.float64)
     else:
         shard = Shard.balanced(np.diff(graph.adjacency.indptr), group.size, group.rank)
-        mine = shard_operators(graph.adjacency, group, shard, treatment, dtype=torch.float64)
-        passes = ShardedPasses(module, (x[shard.first : shard.last], mine), targets.train)
-    loss, _ = step(passes, targets, config.training, optimizer, seeded(0))
+        operators = shard_operators(graph.adjacency, group, shard, treatment, dtype=torch.float64)
+        x = x[shard.first : shard.last]
+    passes = choose_passes(module, (x, operators), targets, config.training)
+    loss, _ = passes.update(optimizer, seeded(0))
     return {"loss": float(loss), **kept}
 
 

@@ -12,7 +12,7 @@ from tests.oracles import dense_aggregate
 from djgnn.errors import InputError, UnseenCategoryWarning
 from djgnn.graph import Graph, arrivals, heterophilic_sbm
 from djgnn.model import graph_operators
-from djgnn.model.arrivals import Memory
+from djgnn.model.arrivals import ArrivalView, Memory
 from djgnn.training.config import resolve
 from djgnn.training.inputs import build_djgnn, initialize
 
@@ -114,7 +114,8 @@ def test_a_twin_of_a_known_node_stands_where_that_stands() -> None:
     later = Graph(edges, n + 1, x=x, node_names=(*known.names(), "new"))
     m = memory(known)
     new, _ = arrivals(later, known)
-    encoding, _ = m.extend(new, dense(new.x))
+    with torch.no_grad():
+        encoding = ArrivalView(m, new, dense(new.x)).encode()
     assert torch.equal(encoding.pump.u[n], encoding.pump.u[5])
     assert int(encoding.table.index[n, 0]) <= 5
 

@@ -106,11 +106,11 @@ def batch_step(n: int, batch_size: int = 40) -> tuple[int, int, int]:
     model = DJGNN(300, 16, 4, num_nodes=n, num_jumps=5)
     operators = graph_operators(graph)
     batched = BatchedDJGNN(model, x, operators)
-    held = (x, operators.adjacency, operators.homophilic, batched.homophilic.hop)
+    held = (x, operators.adjacency, operators.homophilic, batched.hop)
     tables, nodes = batched.tables(), torch.arange(0, n, n // batch_size)[:batch_size]
 
     def step() -> None:
-        moved = (batched.positions(nodes) * tables.pull[nodes]).sum()
+        moved = (batched.positions(nodes) * tables.gradient[nodes]).sum()
         loss = F.cross_entropy(batched.logits(nodes, tables), nodes % 4)
         (loss + moved).backward()
         model.zero_grad(set_to_none=True)

@@ -18,7 +18,7 @@ def trained_pump(a: np.ndarray, p: int, seed: int, epochs: int) -> np.ndarray:
     operators = graph_operators(sp.csr_array(a), dtype=torch.float64)
     model = DJGNN(1, 1, 2, a.shape[0], num_jumps=1, num_centers=p).double()
     model.reset_parameters(torch.Generator().manual_seed(seed))
-    train_pump(model, (None, operators), TrainConfig(pump_epochs=epochs))
+    train_pump(model, (torch.zeros(a.shape[0], 1), operators), TrainConfig(pump_epochs=epochs))
     with torch.no_grad():
         return model.pump(operators.adjacency, operators.degree).u.numpy()
 

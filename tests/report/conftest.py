@@ -11,6 +11,7 @@ from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.report.run_data import RunData, load_run
 from djgnn.training.config import resolve
 from djgnn.training.folder import new_folder, write_run
+from djgnn.training.hooks import Hooks
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.recorder import Recorder
 from djgnn.training.run import train
@@ -39,7 +40,7 @@ def make_run(folder: Path, graph: Graph, *, sample: int = 700, **changes: object
     config = resolve("default", **options)
     module, inputs = build_djgnn(config, graph)
     recorder = Recorder(graph.num_nodes, sample)
-    fitted, result = train(module, inputs, graph, 0, config.training, 0, observer=recorder)
+    fitted, result = train(module, inputs, graph, 0, config.training, 0, Hooks(observer=recorder))
     with new_folder(folder) as place:
         write_run(place, graph, config, fitted, result, 0)
         recorder.finish(fitted, inputs).write(place)

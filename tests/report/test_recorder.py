@@ -11,6 +11,7 @@ import torch
 from djgnn.errors import InputError
 from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.training.config import resolve
+from djgnn.training.hooks import Hooks
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.recorder import RECORD, Recorder, Recording
 from djgnn.training.run import train
@@ -25,7 +26,7 @@ def _train(graph, recorder, **changes):
     options = {"hidden_channels": 8, "epochs": 9, **changes}
     config = resolve("default", **options)
     module, inputs = build_djgnn(config, graph)
-    fitted, _ = train(module, inputs, graph, 0, config.training, 0, observer=recorder)
+    fitted, _ = train(module, inputs, graph, 0, config.training, 0, Hooks(observer=recorder))
     return fitted, inputs
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -10,12 +11,13 @@ import torch
 from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.jumps import rank_lists
 from djgnn.jumps.triton_search import triton_available
-from djgnn.model.held_ranks import HeldRanks
+from djgnn.model import DJGNN
+from djgnn.model.ranks import RankMemory
 from djgnn.training import graphed, passes
 from djgnn.training.config import resolve
 from djgnn.training.inputs import build_djgnn, initialize, seeded
-from djgnn.training.loop import Targets, fit, step
-from djgnn.training.passes import two_phase
+from djgnn.training.loop import Targets, fit
+from djgnn.training.passes import ViewPasses, choose_passes
 
 
 def history(device: str, nodes: int = 300, epochs: int = 8) -> list[float]:
@@ -63,29 +65,29 @@ def test_a_captured_run_has_the_losses_of_a_plain_one(monkeypatch: pytest.Monkey
 
 @pytest.mark.skipif(not triton_available(), reason="no GPU with Triton")
 def test_captured_steps_take_the_lists_of_a_whole_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Losses of so many nodes part by themselves: sums on a GPU are in no order."""
-    nodes, epochs, differing = 9000, 8, []
-    evaluate = passes._CapturedPasses.evaluate
+    """Losses of so many nodes differ by themselves: sums on a GPU have no fixed order."""
+    differing = []
+    evaluate = passes.CapturedPasses.evaluate
 
-    def checked(self: passes._CapturedPasses) -> torch.Tensor:
+    def checked(self: passes.CapturedPasses) -> torch.Tensor:
         logits = evaluate(self)
-        u, twins = self.encoding.pump.u.detach(), self.operators.twins
+        u, twins = self.encoding.pump.u.detach(), self.view.operators.twins
         expected = rank_lists(u, twins, self.module.num_ranks, engine="blockwise").ranks
         differing.append(int((self._ranks != expected).sum()))
         return logits
 
-    monkeypatch.setattr(passes._CapturedPasses, "evaluate", checked)
-    history("cuda", nodes, epochs)
-    assert differing == epochs * [0]
+    monkeypatch.setattr(passes.CapturedPasses, "evaluate", checked)
+    history("cuda", 9000, 20)
+    assert differing == 20 * [0]
 
 
 def test_a_step_takes_the_lists_of_the_evaluation_before_it(
     imitated: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     searched: list[int] = []
-    search = HeldRanks.search
-    monkeypatch.setattr(HeldRanks, "__call__", lambda self, u, ops: self.search(u, ops.twins))
-    monkeypatch.setattr(HeldRanks, "search", lambda *args: searched.append(1) or search(*args))
+    search = RankMemory.search
+    monkeypatch.setattr(RankMemory, "__call__", lambda self, *args: self.search(*args))
+    monkeypatch.setattr(RankMemory, "search", lambda *args: searched.append(1) or search(*args))
     captured = history("cpu", 160)
     assert len(searched) == 1 + 8  # before the first step, and once per epoch
     monkeypatch.undo()
@@ -96,33 +98,41 @@ def test_steps_without_an_evaluation_between_them_search_themselves(imitated: No
     graph = random_splits(heterophilic_sbm(160))
     config, targets = resolve("default"), Targets.of(graph, graph.split(0))
     losses: list[list[float]] = [[], []]
-    for kind, found in zip((two_phase, passes._SharedPasses), losses, strict=True):
+    for captured, found in zip((True, False), losses, strict=True):
         module, inputs = build_djgnn(config, graph)
         initialize(module, 0)
-        each, generator = kind(module, inputs, targets.train), seeded(0, "cpu")
+        each, generator = made(module, inputs, targets, captured), seeded(0, "cpu")
         optimizer = torch.optim.Adam(module.parameters(), lr=0.1)
         for _ in range(6):
-            found += map(float, step(each, targets, config.training, optimizer, generator))
+            found += map(float, each.update(optimizer, generator))
     assert losses[0] == losses[1]
+
+
+def made(module: DJGNN, inputs: Any, targets: Targets, captured: bool) -> ViewPasses:
+    config = resolve("default").training
+    if not captured:
+        return ViewPasses(module, module.view(*inputs), targets, config)
+    found = choose_passes(module, inputs, targets, config)
+    assert isinstance(found, passes.CapturedPasses)
+    return found
 
 
 def test_weights_that_someone_set_are_ranked_anew(imitated: None) -> None:
     graph = random_splits(heterophilic_sbm(160))
-    config = resolve("default")
-    module, inputs = build_djgnn(config, graph)
+    module, inputs = build_djgnn(resolve("default"), graph)
     initialize(module, 0)
     targets, rows = Targets.of(graph, graph.split(0)), torch.arange(10)
-    both = two_phase(module, inputs, rows), passes._SharedPasses(module, inputs, rows)
+    targets = replace(targets, train=rows, train_y=targets.train_y[:10])
+    both = [made(module, inputs, targets, captured) for captured in (True, False)]
     optimizer = torch.optim.SGD(module.parameters(), lr=0.0)
     generators = seeded(0, "cpu"), seeded(0, "cpu")
-    targets = replace(targets, train=rows, train_y=targets.train_y[:10])
     for seed in range(6):
         losses = []
         for each, generator in zip(both, generators, strict=True):
             each.evaluate()
             initialize(module, seed)
-            each.encoding = None
-            losses += step(each, targets, config.training, optimizer, generator)
+            each._encoding = None
+            losses += each.update(optimizer, generator)
         assert losses[0] == losses[2]
         assert losses[1] == losses[3]
 
@@ -130,4 +140,6 @@ def test_weights_that_someone_set_are_ranked_anew(imitated: None) -> None:
 def test_on_a_cpu_nothing_is_captured() -> None:
     graph = random_splits(heterophilic_sbm(160))
     module, inputs = build_djgnn(resolve("default"), graph)
-    assert not hasattr(two_phase(module, inputs, torch.arange(10)), "repeat")
+    targets = Targets.of(graph, graph.split(0))
+    found = choose_passes(module, inputs, targets, resolve("default").training)
+    assert type(found) is ViewPasses

@@ -16,10 +16,11 @@ from djgnn.model import graph_operators
 from djgnn.training import Fitted, resolve, train
 from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.config import RunConfig
+from djgnn.training.hooks import Hooks
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets
-from djgnn.training.minibatch import Batch, BatchPasses, epoch
-from djgnn.training.passes import two_phase
+from djgnn.training.minibatch import Batch, BatchPasses
+from djgnn.training.passes import choose_passes
 from djgnn.training.recorder import Recorder
 
 GRAPH = random_splits(heterophilic_sbm(120, hub_size=2))
@@ -28,7 +29,8 @@ N = GRAPH.num_nodes
 
 def exact(batch_size: int, **options: Any) -> tuple[BatchPasses, Targets, RunConfig, Any]:
     """Passes in double precision, without dropout."""
-    config = resolve("default", None, hidden_channels=6, dropout=0.0, pump_weight=0.7, **options)
+    options = {"hidden_channels": 6, "dropout": 0.0, "pump_weight": 0.7, **options}
+    config = resolve("default", None, batch_size=batch_size, **options)
     module, (x, _) = build_djgnn(config, GRAPH)
     initialize(module, 0)
     operators = graph_operators(GRAPH.adjacency, **config.model.treatment(), dtype=torch.float64)
@@ -36,7 +38,8 @@ def exact(batch_size: int, **options: Any) -> tuple[BatchPasses, Targets, RunCon
     targets = Targets.of(GRAPH, GRAPH.split(0), class_weight=config.training.class_weight)
     if targets.class_weight is not None:
         object.__setattr__(targets, "class_weight", targets.class_weight.double())
-    return BatchPasses(module.double(), inputs, targets.train, batch_size), targets, config, inputs
+    passes = BatchPasses(module.double(), inputs, targets, config.training)
+    return passes, targets, config, inputs
 
 
 @pytest.mark.parametrize("batch_size", [N, 64, 30, 7])
@@ -52,8 +55,8 @@ def test_the_mean_of_an_epoch_is_the_whole(batch_size: int, class_weight: str | 
     whole.backward()
     wanted = {key: p.grad.clone() for key, p in module.named_parameters()}
     module.zero_grad(set_to_none=True)
-    tables, batches = passes.refresh(), passes.batches(seeded(3))
-    losses = [passes.losses(b, tables, targets, training) for b in batches]
+    batches = passes.batches(seeded(3))
+    losses = [passes.losses(b) for b in batches]
     for loss, own in losses:
         (loss / len(batches)).backward()
         torch.testing.assert_close(own, pump_loss.detach(), rtol=1e-12, atol=0)
@@ -82,35 +85,24 @@ def test_an_epoch_sees_every_node_once(batch_size: int) -> None:
     assert not all(torch.equal(a.nodes, b.nodes) for a, b in zip(other, batches, strict=True))
 
 
-@pytest.mark.parametrize(("refresh_every", "made"), [(1, 4), (3, 1), (100, 0)])
-def test_how_often_the_tables_are_made(refresh_every: int, made: int) -> None:
-    """Five batches after an evaluation, whose tables serve the first of them."""
-    passes, targets, config, _ = exact(-(-N // 5), refresh_every=refresh_every, step_per_batch=True)
+def test_tables_serve_one_evaluation_and_the_update_after_it() -> None:
+    passes, _, _, _ = exact(-(-N // 5))
     optimizer = torch.optim.Adam(passes.module.parameters(), lr=0.1)
-    calls, plain = [], passes.refresh
-
-    def counted() -> Any:
-        calls.append(1)
-        return plain()
-
-    passes.refresh = counted  # type: ignore[method-assign]
-    for _ in range(2):
-        passes.evaluate()
-        calls.clear()
-        epoch(passes, targets, config.training, optimizer, seeded(0))
-        assert len(calls) == made
+    passes.evaluate()
+    held = passes.tables()
+    passes.update(optimizer, seeded(0))
+    passes.evaluate()
+    moved = passes.tables()
+    assert moved is not held
     passes.module.pump.requires_grad_(False)
+    passes.update(optimizer, seeded(0))
     passes.evaluate()
-    calls.clear()
-    epoch(passes, targets, config.training, optimizer, seeded(0))
-    passes.evaluate()
-    assert not calls  # a frozen pump moves nobody
+    assert passes.tables() is moved  # a frozen pump moves no node
 
 
-def test_an_evaluation_is_that_of_the_weights_it_stands_for() -> None:
-    passes, targets, config, inputs = exact(30, refresh_every=100, step_per_batch=True)
-    optimizer = torch.optim.Adam(passes.module.parameters(), lr=0.1)
-    epoch(passes, targets, config.training, optimizer, seeded(0))
+def test_an_evaluation_is_that_of_the_current_weights() -> None:
+    passes, _, _, inputs = exact(30)
+    passes.update(torch.optim.Adam(passes.module.parameters(), lr=0.1), seeded(0))
     found = passes.evaluate()
     with torch.no_grad():
         wanted = passes.module.eval()(*inputs)[0]
@@ -120,7 +112,7 @@ def test_an_evaluation_is_that_of_the_weights_it_stands_for() -> None:
 def run(options: dict[str, Any], **hooks: Any) -> Fitted:
     config = resolve("default", None, hidden_channels=8, **{"batch_size": 40, **options})
     module, inputs = build_djgnn(config, GRAPH)
-    return train(module, inputs, GRAPH, 0, config.training, 0, **hooks)[0]
+    return train(module, inputs, GRAPH, 0, config.training, 0, Hooks(**hooks))[0]
 
 
 def same(a: Fitted, b: Fitted) -> None:
@@ -131,10 +123,8 @@ def same(a: Fitted, b: Fitted) -> None:
         assert torch.equal(value, b.module.state_dict()[key]), key
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"step_per_batch": True, "refresh_every": 3}, {"decoupled": True}]
-)
-def test_a_stopped_run_goes_on_to_the_same_bytes(options: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [{}, {"decoupled": True}])
+def test_a_stopped_run_resumes_to_the_same_bytes(options: dict[str, Any], tmp_path: Path) -> None:
     options = {"epochs": 5, "patience": None, "pump_epochs": 2, **options}
     whole = run(options)
     assert whole.gate is not None
@@ -150,58 +140,22 @@ def test_steps_along_sums_of_batches_are_steps_over_all_nodes() -> None:
     """Ten epochs of Adam in double precision, from the same weights."""
     histories = []
     for batch_size in (N, 30):
-        passes, targets, config, _ = exact(batch_size)
-        groups = passes.module.parameter_groups(0.01, 0.01)
-        optimizer = torch.optim.Adam(groups, lr=0.02)
-        losses = [
-            epoch(passes, targets, config.training, optimizer, seeded(k))[0] for k in range(10)
-        ]
+        passes, _, _, _ = exact(batch_size)
+        optimizer = torch.optim.Adam(passes.module.parameters(), lr=0.02, weight_decay=0.01)
+        losses = [passes.update(optimizer, seeded(k))[0] for k in range(10)]
         histories.append(torch.stack([*losses, passes.evaluate().abs().sum()]))
     torch.testing.assert_close(histories[1], histories[0], rtol=1e-7, atol=0)
     assert len(set(histories[0].tolist())) == 11
 
 
-def test_tables_last_an_epoch_of_summed_batches() -> None:
-    passes, targets, config, _ = exact(30)
-    optimizer = torch.optim.Adam(passes.module.parameters(), lr=0.1)
-    held = passes.refresh()
-    epoch(passes, targets, config.training, optimizer, seeded(0))
-    assert passes._tables is held
-    assert passes.tables() is not held
-
-
-def test_with_step_per_batch_the_loop_is_a_step_of_adam_per_batch() -> None:
-    """Four batches, so half the learning rate; by hand to the same bytes."""
-    options = {"epochs": 3, "structure_gate": False, "patience": None, "lr": 0.02}
-    config = resolve("default", None, hidden_channels=8, **options)
-    module, inputs = build_djgnn(config, GRAPH)
-    initialize(module, 0)
-    targets, generator = Targets.of(GRAPH, GRAPH.split(0)), seeded(0)
-    passes = BatchPasses(module, inputs, targets.train, -(-N // 4))
-    decay = config.training.weight_decay
-    optimizer = torch.optim.Adam(module.parameter_groups(decay, decay), lr=0.01, fused=True)
-    for _ in range(3):
-        for batch in passes.batches(generator):
-            loss, _ = passes.losses(batch, passes.tables(), targets, config.training, generator)
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            passes.stepped()
-    found = run({**options, "batch_size": -(-N // 4), "step_per_batch": True})
-    last = passes.evaluate()[targets.val]
-    wanted = F.cross_entropy(last, targets.val_y)
-    assert found.history[-1].validation_loss == float(wanted)
-
-
-def test_a_batch_of_all_nodes_is_no_batch() -> None:
+def test_a_batch_of_all_nodes_trains_as_without_batches() -> None:
     options = {"epochs": 3, "structure_gate": False}
     same(run({**options, "batch_size": N}), run({**options, "batch_size": None}))
     assert run({**options}).history != run({**options, "batch_size": None}).history
 
 
-@pytest.mark.parametrize("each", [False, True])
-def test_it_learns_what_training_on_all_learns(each: bool) -> None:
-    options = {"epochs": 40, "structure_gate": False, "patience": None, "step_per_batch": each}
+def test_it_learns_what_training_on_all_learns() -> None:
+    options = {"epochs": 40, "structure_gate": False, "patience": None}
     few, whole = run(options), run({**options, "batch_size": None})
     assert few.validation >= whole.validation - 5
     assert few.history[-1].pump_loss < few.history[0].pump_loss
@@ -222,32 +176,34 @@ def test_a_recording_shows_what_the_stored_model_shows() -> None:
     module, inputs = build_djgnn(config, GRAPH)
     recorder = Recorder(GRAPH.num_nodes)
     plain = run({"epochs": 6, "structure_gate": False})
-    fitted, _ = train(module, inputs, GRAPH, 0, config.training, 0, observer=recorder)
+    fitted, _ = train(module, inputs, GRAPH, 0, config.training, 0, Hooks(observer=recorder))
     same(fitted, plain)
     recording = recorder.finish(fitted, inputs)
     assert list(recording.seen) == list(range(6))
-    encoding = module.eval().encode(*inputs)
+    encoding = module.eval().encode(module.view(*inputs))
     at = list(recording.epochs).index(fitted.epoch)
     np.testing.assert_allclose(recording.u[at], encoding.pump.u.detach().numpy(), atol=1e-6)
     np.testing.assert_array_equal(recording.ranks[at], encoding.table.index.numpy())
 
 
 def test_few_training_nodes_leave_batches_without_any() -> None:
-    passes, targets, config, _ = exact(2, decoupled=True)
+    _, targets, config, inputs = exact(2, decoupled=True)
     few = torch.arange(3)
-    passes = BatchPasses(passes.module, (passes.batched.x, passes.batched.operators), few, 2)
     own = Targets(few, targets.train_y[:3], targets.val, targets.val_y, targets.test, "accuracy")
-    passes.module.freeze_pump(passes.batched.operators)
-    optimizer = torch.optim.Adam(passes.module.parameters(), lr=0.1)
-    before = passes.module.jumps.weight.detach().clone()
-    loss, _ = epoch(passes, own, config.training, optimizer, seeded(0))
+    module = exact(2)[0].module
+    passes = BatchPasses(module, inputs, own, config.training)
+    module.freeze_pump(module.view(*inputs))
+    before = module.jumps.weight.detach().clone()
+    loss, _ = passes.update(torch.optim.Adam(module.parameters(), lr=0.1), seeded(0))
     assert bool(torch.isfinite(loss))
-    assert not torch.equal(passes.module.jumps.weight, before)
+    assert not torch.equal(module.jumps.weight, before)
 
 
 def test_other_models_have_no_batches() -> None:
+    config = resolve("default", None, batch_size=8).training
+    targets = Targets.of(GRAPH, GRAPH.split(0))
     with pytest.raises(InputError, match=r"batch_size: only the DJ-GNN .*Linear \(got 8\)"):
-        two_phase(torch.nn.Linear(2, 2), (None, None), torch.arange(2), 8)
+        choose_passes(torch.nn.Linear(2, 2), (None, None), targets, config)
 
 
 @pytest.mark.parametrize("size", [0, -3, 2.5, True])
@@ -256,22 +212,17 @@ def test_bad_sizes_are_refused(size: Any) -> None:
         resolve("default", None, batch_size=size)
 
 
-def test_step_per_batch_is_true_or_false() -> None:
-    with pytest.raises(ValueError, match="step_per_batch must be true or false"):
-        resolve("default", None, step_per_batch=1)
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_on_a_gpu_the_losses_and_logits_are_the_same() -> None:
-    config = resolve("default", None, hidden_channels=8, dropout=0.0)
+    config = resolve("default", None, hidden_channels=8, dropout=0.0, batch_size=40)
     found = {}
     for device in ("cpu", "cuda"):
         module, inputs = build_djgnn(config, GRAPH, device)
         initialize(module, 0)
         targets = Targets.of(GRAPH, GRAPH.split(0), device)
-        passes = BatchPasses(module, inputs, targets.train, 40)
+        passes = BatchPasses(module, inputs, targets, config.training)
         batch = Batch(*(p.to(device) for p in (torch.arange(9), targets.train[:9].cpu())))
-        loss, _ = passes.losses(batch, passes.refresh(), targets, config.training)
+        loss, _ = passes.losses(batch)
         loss.backward()
         grads = [p.grad.cpu() for p in module.parameters() if p.grad is not None]
         found[device] = [loss.detach().cpu(), passes.evaluate().cpu(), *grads]

@@ -24,7 +24,7 @@ from djgnn.baselines.matrices import (
 )
 from djgnn.checking import check_fields
 from djgnn.graph.operator import SparseOperator
-from djgnn.model.branches import glorot
+from djgnn.model.branches.base import glorot
 from djgnn.model.dropout import keep_mask, keep_share
 
 Matrix = Tensor | SparseOperator

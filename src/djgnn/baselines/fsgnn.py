@@ -63,9 +63,7 @@ class FSGNN(Baseline):
         looped = adjacency + sp.eye_array(adjacency.shape[0])
         return operator(symmetric_scale(adjacency), like), operator(symmetric_scale(looped), like)
 
-    def parameter_groups(
-        self, weight_decay: float, structure_weight_decay: float
-    ) -> list[dict[str, Any]]:
+    def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
         """Maps, classifier and hop weights, each with its own decay."""
         o = self.options
         own = {"weight_decay": o.attention_weight_decay, "lr": o.attention_lr}

@@ -48,9 +48,7 @@ class GPRGNN(Baseline):
         weights = [a * (1 - a) ** k for k in range(hops)] + [(1 - a) ** hops]
         self.gamma.copy_(torch.tensor(weights))
 
-    def parameter_groups(
-        self, weight_decay: float, structure_weight_decay: float
-    ) -> list[dict[str, Any]]:
+    def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
         """The perceptron decays, gamma does not."""
         rest = [*self.encoder.parameters(), *self.decoder.parameters()]
         return [

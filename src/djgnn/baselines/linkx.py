@@ -73,9 +73,7 @@ class LINKX(Baseline):
         self.nodes = Perceptron(in_channels, wide, wide, o.feature_layers, 0.0)
         self.head = Perceptron(wide, wide, out_channels, o.num_layers, o.dropout)
 
-    def parameter_groups(
-        self, weight_decay: float, structure_weight_decay: float
-    ) -> list[dict[str, Any]]:
+    def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
         """All weights, decayed apart from the gradient as AdamW does."""
         parts = list(self.parameters())
         return [{"params": parts, "weight_decay": weight_decay, "decoupled_weight_decay": True}]

@@ -58,9 +58,7 @@ class OrderedGNN(Baseline):
         self.norms = nn.ModuleList(nn.LayerNorm(wide) for _ in range(o.num_layers))
         self.decoder = Linear(wide, out_channels, init="fan_in")
 
-    def parameter_groups(
-        self, weight_decay: float, structure_weight_decay: float
-    ) -> list[dict[str, Any]]:
+    def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
         """Gates and their norms; encoder and classifier."""
         own = self.options.encoder_weight_decay
         inner = [*self.gates.parameters(), *self.norms.parameters()]

@@ -23,8 +23,9 @@ from djgnn.baselines import BaselineConfig, build_baseline
 from djgnn.checking import json_values
 from djgnn.graph import Graph
 from djgnn.training.config import RunConfig, TrainConfig
+from djgnn.training.hooks import Hooks, OnEpoch
 from djgnn.training.inputs import build_djgnn
-from djgnn.training.loop import Fitted, Follow
+from djgnn.training.loop import Fitted
 from djgnn.training.provenance import PeakMemory, versions
 from djgnn.training.run import train
 from djgnn.training.selection import SplitResult, judge
@@ -103,7 +104,7 @@ def build(recipe: Recipe, graph: Graph, device: torch.device | str = "cpu") -> B
 
 
 def train_split(
-    built: Built, graph: Graph, split: int, seed: int = 0, progress: Follow | None = None
+    built: Built, graph: Graph, split: int, seed: int = 0, progress: OnEpoch | None = None
 ) -> Fitted:
     """Train and select on one split; the labels of its test nodes are hidden.
 
@@ -113,11 +114,11 @@ def train_split(
     module = copy.deepcopy(built.module)
     blind = hide_labels(graph, graph.split(split).test)
     with isolated_randomness(seed, built.device):
-        return train(module, built.inputs, blind, split, built.training, seed, progress)[0]
+        return train(module, built.inputs, blind, split, built.training, seed, Hooks(progress))[0]
 
 
 def run_split(
-    built: Built, graph: Graph, split: int, seed: int = 0, progress: Follow | None = None
+    built: Built, graph: Graph, split: int, seed: int = 0, progress: OnEpoch | None = None
 ) -> SplitResult:
     """Train on one split, then read its test labels and score, under both protocols."""
     fitted = train_split(built, graph, split, seed, progress)

@@ -24,6 +24,7 @@ from djgnn.report.views import agreement
 from djgnn.spectral import homophily, structural_heterophily
 from djgnn.training.config import TrainConfig, resolve
 from djgnn.training.folder import branch_weights, check_free, new_folder, write_run
+from djgnn.training.hooks import Hooks
 from djgnn.training.inputs import build_djgnn, choose_device
 from djgnn.training.loop import Fitted
 from djgnn.training.recorder import Recorder, Recording
@@ -100,11 +101,9 @@ def _runs(
     runs: list[tuple[Fitted, SplitResult, Recording | None]] = []
     for s in range(SEEDS):
         module, inputs = build()
-        follow = display.follow(f"{name}, seed {seed + s}")
         recorder = Recorder(graph.num_nodes) if isinstance(module, DJGNN) else None
-        fitted, result = train(
-            module, inputs, graph, s, training, seed + s, follow, observer=recorder
-        )
+        hooks = Hooks(display.follow(f"{name}, seed {seed + s}"), observer=recorder)
+        fitted, result = train(module, inputs, graph, s, training, seed + s, hooks)
         recording = None if recorder is None else recorder.finish(fitted, inputs)
         runs.append((fitted, result, recording))
     return runs

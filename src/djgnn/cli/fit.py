@@ -20,6 +20,7 @@ from djgnn.training.config import RunConfig
 from djgnn.training.distributed import Group, distributed_djgnn, join
 from djgnn.training.distributed.checkpoint import SharedCheckpoint
 from djgnn.training.folder import CONFIG, RESULT, check_free, new_folder, read_card, write_run
+from djgnn.training.hooks import Hooks
 from djgnn.training.run import train
 
 LAUNCH = "launch"
@@ -204,10 +205,12 @@ def _train_and_write(
             options.split,
             config.training,
             options.seed,
-            display.follow(graph.name, release),
-            checkpoint=SharedCheckpoint(place / "run", key, options.checkpoint_every, group),
-            stop=lambda: group.any(asked()),
-            observer=recorder,
+            Hooks(
+                on_epoch=display.follow(graph.name, release),
+                stop=lambda: group.any(asked()),
+                checkpoint=SharedCheckpoint(place / "run", key, options.checkpoint_every, group),
+                observer=recorder,
+            ),
         )
     recording = None if recorder is None else recorder.finish(fitted, inputs)
 

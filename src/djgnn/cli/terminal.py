@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from djgnn.errors import DJGNNWarning
 
 if TYPE_CHECKING:
-    from djgnn.training.loop import Follow
+    from djgnn.training.hooks import OnEpoch
     from djgnn.training.progress import EpochRecord
 
 # A control character is shown by its picture (U+2400 and on), those from U+0080 by a diamond.
@@ -106,7 +106,7 @@ class Epochs:
     def __init__(self, bar: Progress | None) -> None:
         self._bar = bar
 
-    def follow(self, title: str, after: Callable[[int], None] | None = None) -> Follow:
+    def follow(self, title: str, after: Callable[[int], None] | None = None) -> OnEpoch:
         """A callback for one run, called after every epoch; `after` gets the epoch's number."""
         bar = self._bar
         task = None if bar is None else bar.add_task(title, total=None, score="")

@@ -3,7 +3,7 @@
 from djgnn.model.config import PRESETS, ModelConfig, preset
 from djgnn.model.djgnn import DJGNN
 from djgnn.model.operators import GraphOperators, graph_operators
-from djgnn.model.outputs import DJOutput
+from djgnn.model.views import DJOutput
 
 __all__ = [
     "DJGNN",

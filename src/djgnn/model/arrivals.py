@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -10,13 +11,15 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from djgnn.filters.table import FilterTable, safe_norm
+from djgnn.filters import FilterTable, aggregate
+from djgnn.filters.table import safe_norm
 from djgnn.graph.arrivals import Arrivals
 from djgnn.graph.operator import SparseOperator
 from djgnn.jumps import arrival_ranks, twin_classes
 from djgnn.model.djgnn import DJGNN
-from djgnn.model.operators import GraphOperators, RowOperators
-from djgnn.model.outputs import Encoding
+from djgnn.model.operators import GraphOperators
+from djgnn.model.views import Encoding, Features, GraphView, Windows
+from djgnn.pump import DiffusionPump, PumpOutput
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,35 +28,40 @@ class Memory:
 
     Known nodes never see new ones: the graph that both live in has the adjacency
     :math:`\begin{pmatrix} A & 0 \\ R & S \end{pmatrix}`, where R leads from new to known nodes and
-    S among the new ones. So what is said of known nodes does not move.
+    S among the new ones. So the values of known nodes do not change.
     """
 
     module: DJGNN
-    x: Tensor | SparseOperator
+    x: Features
     operators: GraphOperators
+    _products: dict[int, Tensor] = field(default_factory=dict, repr=False)
+
+    @property
+    def view(self) -> GraphView:
+        """All known nodes."""
+        return self.module.view(self.x, self.operators)
 
     @cached_property
     def encoding(self) -> Encoding:
         """The first half of a pass over the known nodes."""
         self.module.eval()
         with torch.no_grad():
-            return self.module.encode(self.x, self.operators).detach()
-
-    @cached_property
-    def first_layer(self) -> Tensor:
-        """X W_1 of the homophilic branch."""
-        branch = self.module.homophilic
-        with torch.no_grad():
-            return self.x @ branch.weights[0] if branch is not None else torch.empty(0)
+            return self.module.encode(self.view).detach()
 
     @cached_property
     def root(self) -> Tensor:
-        """1 / sqrt(degree) of the known nodes in the homophilic branch."""
+        """1 / sqrt(degree) of the known nodes in the normalised adjacency."""
         diagonal = torch.from_numpy(self.operators.homophilic.to_scipy().diagonal())
         return diagonal.sqrt()  # the diagonal is 1 before it is divided by the degree
 
+    def product(self, weight: Tensor) -> Tensor:
+        """X W of the known nodes, kept for the next new nodes."""
+        if id(weight) not in self._products:
+            self._products[id(weight)] = self.x @ weight
+        return self._products[id(weight)]
+
     @torch.no_grad()
-    def logits(self, new: Arrivals, x: Tensor | SparseOperator) -> Tensor:
+    def logits(self, new: Arrivals, x: Features) -> Tensor:
         """Logits of new nodes.
 
         Args:
@@ -66,66 +74,107 @@ class Memory:
         Raises:
             ValueError: If the model has no f(A) that could place a new node.
         """
-        encoding, rows = self.extend(new, x)
-        return self.module.decode(encoding, rows)
-
-    @torch.no_grad()
-    def extend(self, new: Arrivals, x: Tensor | SparseOperator) -> tuple[Encoding, RowOperators]:
-        """Encoding of known and new nodes together, and the rows of the new ones."""
-        module, known = self.module, self.encoding
-        if module.config.source != "adjacency":
+        if self.module.config.source != "adjacency":
             raise ValueError("a model of f(I) cannot place new nodes; train with source=adjacency")
-        module.eval()
-        n = self.operators.num_nodes
-        row = _rows(new, module.config.pump_adjacency)[:, :n]
-        adjacency = self._operator(row)
-        u = torch.cat([known.pump.u.detach(), self._positions(row, adjacency)])
-        xw = torch.cat([known.jumps, module.jumps.encode(x)])
-        first, homophilic = known.homophilic, None
-        if module.homophilic is not None and first is not None:
-            homophilic = self._operator(self._normalized(new))
-            own = torch.cat([self.first_layer, x @ module.homophilic.weights[0]])
-            first = torch.cat([first, homophilic @ own + module.homophilic.biases[0]])
-        index = n + torch.arange(new.num_nodes, device=u.device)
-        pump = type(known.pump)(u, known.pump.trace_ratio, known.pump.orthogonality)
-        encoding = Encoding(pump, self._table(u, n), xw, first)
-        return encoding, RowOperators(index, adjacency, homophilic or adjacency)
+        self.module.eval()
+        view = ArrivalView(self, new, x)
+        return self.module.decode(view.encode(), view)
+
+
+@dataclass(frozen=True, eq=False)
+class ArrivalView:
+    """New nodes as rows; as sources the new ones are computed, the known ones are stored.
+
+    Args:
+        known: The model and its graph.
+        new: Edges of the new nodes.
+        features: Their features.
+
+    Shapes:
+        features ``[m, F]``.
+    """
+
+    known: Memory
+    new: Arrivals
+    features: Features
+    windows: Windows = (None, None)
+
+    def encode(self) -> Encoding:
+        """The first half of a pass: stored values of known nodes, then those of the new ones."""
+        stored, own = self.known.encoding.parts, self.known.module.encode(self)
+        parts = {name: torch.cat([stored[name], part]) for name, part in own.parts.items()}
+        return Encoding(own.pump, own.table, parts)
+
+    @cached_property
+    def adjacency(self) -> SparseOperator:
+        """Rows of A over the known nodes."""
+        rows = _rows(self.new, self.known.module.config.pump_adjacency)
+        return self._operator(rows[:, : self.known.operators.num_nodes])
+
+    @cached_property
+    def _homophilic(self) -> SparseOperator:
+        """Rows of the normalised adjacency with self loops, over known and new nodes."""
+        row = sp.csr_array(_rows(self.new, self.known.module.config.homophilic_adjacency))
+        m, n = self.new.num_nodes, self.known.operators.num_nodes
+        own = sp.csr_array((np.ones(m), (np.arange(m), n + np.arange(m))), shape=row.shape)
+        looped = row - row.multiply(own) + own
+        degree = np.maximum(np.asarray(looped.sum(axis=1)).reshape(-1), 1)
+        root = np.concatenate([self.known.root.numpy(), 1 / np.sqrt(degree)])
+        return self._operator(
+            sp.csr_array(sp.diags_array(root[n:]) @ looped @ sp.diags_array(root))
+        )
 
     def _operator(self, matrix: sp.csr_array) -> SparseOperator:
-        held = self.operators.adjacency
+        held = self.known.operators.adjacency
         return SparseOperator.from_scipy(matrix, held.dtype, held.device)
 
-    def _positions(self, row: sp.csr_array, adjacency: SparseOperator) -> Tensor:
-        """u = tanh(a W + b); a node with the row of a known one stands exactly where that does."""
-        pump = self.module.pump
-        u = torch.tanh(adjacency @ pump.weight.t().contiguous() + pump.bias)
-        n = self.operators.num_nodes
-        whole = sp.vstack([self.operators.adjacency.to_scipy(), row.astype(np.float32)])
-        twins = twin_classes(sp.csr_array(whole))
+    def positions(self, pump: DiffusionPump) -> PumpOutput:
+        """u = tanh(a W + b); a node with the row of a known one gets exactly its position."""
+        stored, operators = self.known.encoding.pump, self.known.operators
+        u = torch.tanh(self.adjacency @ pump.weight.t().contiguous() + pump.bias)
+        n, row = operators.num_nodes, self.adjacency.to_scipy().astype(np.float32)
+        twins = twin_classes(sp.csr_array(sp.vstack([operators.adjacency.to_scipy(), row])))
         first = twins.representative[twins.class_of[n:]].to(u.device)
-        stored = self.encoding.pump.u
-        return torch.where((first < n)[:, None], stored[first.clamp_max(n - 1)], u)
+        u = torch.where((first < n)[:, None], stored.u[first.clamp_max(n - 1)], u)
+        return PumpOutput(
+            torch.cat([stored.u.detach(), u]), stored.trace_ratio, stored.orthogonality
+        )
 
-    def _table(self, u: Tensor, n: int) -> FilterTable:
+    def filters(self, model: DJGNN, u: Tensor) -> FilterTable:
         """The stored filters, and below them those of the new nodes."""
-        table, module = self.encoding.table, self.module
-        ranks = arrival_ranks(u[n:], u[:n], self.operators.twins, module.num_ranks)
+        table, operators = self.known.encoding.table, self.known.operators
+        n = operators.num_nodes
+        ranks = arrival_ranks(u[n:], u[:n], operators.twins, model.num_ranks)
         distance = safe_norm(u[n:, None, :] - u[ranks])
-        weight = torch.exp(-module.scale(self.operators) * distance)
-        if module.frozen and bool((table.weight == 1).all()):
+        weight = torch.exp(-model.scale(operators) * distance)
+        if model.fixed_filters is not None and bool((table.weight == 1).all()):
             weight = torch.ones_like(weight)
         index = torch.cat([table.index, ranks])
         return FilterTable(index, torch.cat([table.weight, weight]), table.branches)
 
-    def _normalized(self, new: Arrivals) -> sp.csr_array:
-        """Rows of the new nodes in the normalised adjacency with self loops."""
-        row = sp.csr_array(_rows(new, self.module.config.homophilic_adjacency))
-        m, n = new.num_nodes, self.operators.num_nodes
-        own = sp.csr_array((np.ones(m), (np.arange(m), n + np.arange(m))), shape=row.shape)
-        looped = row - row.multiply(own) + own
-        degree = np.maximum(np.asarray(looped.sum(axis=1)).reshape(-1), 1)
-        root = np.concatenate([self.root.numpy(), 1 / np.sqrt(degree)])
-        return sp.csr_array(sp.diags_array(root[n:]) @ looped @ sp.diags_array(root))
+    def aggregate(self, table: FilterTable, h: Tensor) -> Tensor:
+        """From known and new nodes to the new ones."""
+        return aggregate(table, h, self._index(h))
+
+    def hop(self, weight: Tensor, bias: Tensor, further: int = 0) -> Tensor:
+        """Of the new nodes; those of the known ones are stored."""
+        xw = torch.cat([self.known.product(weight), self.features @ weight])
+        return (self._homophilic @ xw).add_(bias)
+
+    def hop_rows(self, h: Tensor) -> Tensor:
+        """The new nodes come last."""
+        return h.index_select(0, self._index(h))
+
+    def inner(self, key: Hashable, h: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
+        """Of known and new nodes."""
+        return compute(h)
+
+    def propagate(self, h: Tensor) -> Tensor:
+        """From known and new nodes to the new ones."""
+        return self._homophilic @ h
+
+    def _index(self, h: Tensor) -> Tensor:
+        return torch.arange(self.known.operators.num_nodes, h.shape[0], device=h.device)
 
 
 def _rows(new: Arrivals, treatment: str) -> sp.csr_array:

@@ -1,4 +1,4 @@
-"""A pass over a batch of nodes: what it needs of the graph is computed, nothing else.
+"""Mini-batches: a view that computes what the nodes of a batch need of the graph, nothing else.
 
 The lists of a batch name its neighbours in U, and their lists those whose distances make up the
 row sums of the normalisation. So the positions of two levels of lists are computed again, with
@@ -8,25 +8,27 @@ model's own pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import cached_property
 
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from djgnn.filters import FilterTable, aggregate_rows, filter_table
 from djgnn.filters.table import safe_norm
-from djgnn.graph.operator import SparseOperator, distinct, take_rows
+from djgnn.graph.operator import SparseOperator, columns_of, distinct, take_rows
 from djgnn.jumps import JumpHierarchy
 from djgnn.model.djgnn import DJGNN
-from djgnn.model.hops import HomophilicRows, feature_rows
 from djgnn.model.operators import GraphOperators
-from djgnn.model.outputs import Encoding
-from djgnn.model.recompute import recompute
-from djgnn.pump import PumpOutput
+from djgnn.model.views import Encoding, Features, Windows
+from djgnn.pump import DiffusionPump, PumpOutput
 from djgnn.pump.pump import pump
 
-Positions = Callable[[Tensor], Tensor]
+# Above this share of entries a dense matrix is the smaller one: an entry of a sparse one is stored
+# with its column.
+DENSE_SHARE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,18 +36,12 @@ class Tables:
     """What batches look up about all nodes, at one state of the weights.
 
     Shapes:
-        pump.u and pull ``[n, p]`` (the gradient of the pump loss at each position), hierarchy
-        ``[m, R]``.
+        pump.u and gradient ``[n, p]`` (of the pump loss at each position), hierarchy ``[m, R]``.
     """
 
     pump: PumpOutput
-    pull: Tensor
+    gradient: Tensor
     hierarchy: JumpHierarchy
-
-    @property
-    def pump_loss(self) -> Tensor:
-        """Trace ratio plus orthogonality, of all nodes."""
-        return self.pump.trace_ratio + self.pump.orthogonality
 
 
 class BatchedDJGNN:
@@ -59,15 +55,14 @@ class BatchedDJGNN:
         operators: The graph.
     """
 
-    def __init__(
-        self, module: DJGNN, x: Tensor | SparseOperator, operators: GraphOperators
-    ) -> None:
+    def __init__(self, module: DJGNN, x: Features, operators: GraphOperators) -> None:
         self.module, self.operators = module, operators
         self.x = module.as_features(x)
-        branch = module.homophilic
-        self.homophilic = (
-            None if branch is None else HomophilicRows(branch, operators.homophilic, self.x)
-        )
+
+    @cached_property
+    def hop(self) -> Features:
+        """The normalised adjacency times X, which has no weights in it."""
+        return hop_features(self.operators.homophilic, self.x)
 
     def tables(self) -> Tables:
         """The tables at the current weights: O(|E| p), and one search."""
@@ -77,10 +72,11 @@ class BatchedDJGNN:
             u = pump(adjacency, own.weight, own.bias)
         with torch.enable_grad():
             losses = own.losses(u.requires_grad_(), operators.adjacency, operators.degree)
-            (pull,) = torch.autograd.grad(losses.trace_ratio + losses.orthogonality, u)
+            (gradient,) = torch.autograd.grad(losses.loss, u)
         u = u.detach()
         held = PumpOutput(u, losses.trace_ratio.detach(), losses.orthogonality.detach())
-        return Tables(held, pull, self.module.ranks.search(u, operators.twins))
+        ranks = self.module.ranks.search(u, operators.twins)
+        return Tables(held, gradient, JumpHierarchy(ranks, operators.twins))
 
     def logits(
         self, nodes: Tensor, tables: Tables, generator: torch.Generator | None = None
@@ -95,27 +91,16 @@ class BatchedDJGNN:
         Shapes:
             nodes ``[b]``, result ``[b, classes]``.
         """
-
-        def run() -> Tensor:
-            jumps = self._jumps(nodes, tables, self.positions, generator)
-            near = None if self.homophilic is None else self.homophilic(nodes, generator)
-            return self._classify(nodes, jumps, near, generator)
-
-        return recompute(run, generator) if self.module.config.recompute else run()
+        return self.module.logits(BatchView(self, nodes, tables), generator)
 
     @torch.no_grad()
     def evaluate(self, tables: Tables, batch_size: int) -> Tensor:
         """Logits of all nodes without dropout, batch by batch; positions are looked up."""
         self.module.eval()
-        own, u = self.homophilic, tables.pump.u
-        summands = None if own is None else own.summands(batch_size)
-        found = []
-        whole = torch.arange(self.operators.num_nodes, device=u.device)
-        for nodes in torch.split(whole, batch_size):
-            jumps = self._jumps(nodes, tables, lambda some: u.index_select(0, some))
-            near = None if own is None else own.evaluate(nodes, summands)
-            found.append(self._classify(nodes, jumps, near))
-        return torch.cat(found)
+        shared: dict[Hashable, Tensor] = {}
+        whole = torch.arange(self.operators.num_nodes, device=tables.pump.u.device)
+        views = (BatchView(self, nodes, tables, shared) for nodes in torch.split(whole, batch_size))
+        return torch.cat([self.module.logits(view) for view in views])
 
     def positions(self, nodes: Tensor) -> Tensor:
         """U of some nodes from their rows of A, ``[b, p]``."""
@@ -126,69 +111,140 @@ class BatchedDJGNN:
 
     @torch.no_grad()
     def encoding(self, tables: Tables) -> Encoding:
-        """The tables as a whole pass would hand them on, for those who look at U and the filters.
-
-        X W and the first homophilic layer, which no batch knows of all nodes, are empty.
-        """
+        """U and the filters of all nodes; of the branches nothing, as no batch knows all nodes."""
         module = self.module
         scale = module.scale(self.operators)
         table = module.fixed_filters or filter_table(
             tables.pump.u, tables.hierarchy, module.branches, scale
         )
-        return Encoding(tables.pump, table, tables.pump.u.new_empty(0), None)
+        return Encoding(tables.pump, table, {})
 
-    def _jumps(
-        self,
-        nodes: Tensor,
-        tables: Tables,
-        positions: Positions,
-        generator: torch.Generator | None = None,
-    ) -> Tensor:
-        """Embeddings of the jump branches."""
-        jumps, count = self.module.jumps, nodes.numel()
-        lists = self._lists(nodes, tables)
-        listed = torch.cat([nodes, lists.reshape(-1)])
-        needed, place = distinct(listed, self.operators.num_nodes)
-        table = self._filters(needed, tables, positions)
-        xw = jumps.encode(feature_rows(self.x, needed))
-        near = place[count:].view_as(lists)
-        return jumps.activate(aggregate_rows(table, needed, place[:count], near, xw), generator)
 
-    def _lists(self, nodes: Tensor, tables: Tables) -> Tensor:
+@dataclass(frozen=True, eq=False)
+class BatchView:
+    """The nodes of a batch.
+
+    Args:
+        graph: The model and its graph.
+        nodes: The rows.
+        tables: Rank lists of all nodes; without gradients their positions too.
+        shared: Values of all nodes that the batches of one evaluation share; ``None`` in training,
+            where a batch computes what it needs.
+
+    Shapes:
+        nodes ``[b]``.
+    """
+
+    graph: BatchedDJGNN
+    nodes: Tensor
+    tables: Tables
+    shared: dict[Hashable, Tensor] | None = None
+    windows: Windows = (None, None)
+
+    @cached_property
+    def _near(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The sources (batch and lists), places of the batch among them, and of its lists."""
+        count, lists = self.nodes.numel(), self._lists(self.nodes)
+        listed = torch.cat([self.nodes, lists.reshape(-1)])
+        sources, place = distinct(listed, self.graph.operators.num_nodes)
+        return sources, place[:count], place[count:].view_as(lists)
+
+    @cached_property
+    def _around(self) -> tuple[Tensor, SparseOperator]:
+        """The neighbours in the graph, and the normalised adjacency from them to the batch."""
+        rows = take_rows(self.graph.operators.homophilic, self.nodes)
+        return columns_of(rows) if self.shared is None else (self.nodes, rows)
+
+    @property
+    def features(self) -> Features:
+        """X of batch and lists."""
+        return feature_rows(self.graph.x, self._near[0])
+
+    @property
+    def adjacency(self) -> SparseOperator:
+        """Rows of A."""
+        return take_rows(self.graph.operators.adjacency, self.nodes)
+
+    def positions(self, pump: DiffusionPump) -> PumpOutput:
+        """Those of the tables."""
+        return self.tables.pump
+
+    def filters(self, model: DJGNN, u: Tensor) -> FilterTable:
+        """Of batch and lists; distances are taken between twin classes."""
+        sources, fixed = self._near[0], model.fixed_filters
+        index = self._lists(sources)
+        if fixed is not None:
+            return FilterTable(index, fixed.weight.index_select(0, sources), model.branches)
+        twins, ranks = self.tables.hierarchy.twins, self.tables.hierarchy.ranks
+        classes, back = distinct(twins.class_of.index_select(0, sources), twins.num_classes)
+        near = twins.class_of[ranks.index_select(0, classes)]
+        both = torch.cat([classes, near.reshape(-1)])
+        needed, place = distinct(both, twins.num_classes)
+        members = twins.members.index_select(0, twins.start.index_select(0, needed))
+        known = self.shared is not None
+        points = u.index_select(0, members) if known else self.graph.positions(members)
+        found, count = points.index_select(0, place), classes.numel()
+        theirs = found[count:].view(*near.shape, points.shape[1])
+        distance = safe_norm(found[:count, None, :] - theirs)
+        weight = torch.exp(-model.scale(self.graph.operators) * distance)
+        return FilterTable(index, weight.index_select(0, back), model.branches)
+
+    def aggregate(self, table: FilterTable, h: Tensor) -> Tensor:
+        """From batch and lists to the batch."""
+        return aggregate_rows(table, *self._near, h)
+
+    def hop(self, weight: Tensor, bias: Tensor, further: int = 0) -> Tensor:
+        """From the hop of X; of all nodes, once, where an evaluation shares it."""
+        if further and self.shared is not None:
+            rows = torch.arange(self.graph.operators.num_nodes, device=self.nodes.device)
+            return self.inner(
+                ("hop", id(weight)), rows, lambda nodes: self._hop(nodes, weight, bias)
+            )
+        return self._hop(self._around[0] if further else self.nodes, weight, bias)
+
+    def _hop(self, nodes: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return (feature_rows(self.graph.hop, nodes) @ weight).add_(bias)
+
+    def hop_rows(self, h: Tensor) -> Tensor:
+        """The batch itself."""
+        return h
+
+    def inner(self, key: Hashable, h: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
+        """In blocks of the batch's size, and once, in an evaluation."""
+        if self.shared is None:
+            return compute(h)
+        if key not in self.shared:
+            parts = torch.split(h, max(self.nodes.numel(), 1))
+            self.shared[key] = torch.cat([compute(part) for part in parts])
+        return self.shared[key]
+
+    def propagate(self, h: Tensor) -> Tensor:
+        """From the neighbours to the batch."""
+        return self._around[1] @ h
+
+    def _lists(self, nodes: Tensor) -> Tensor:
         """The rank lists of some nodes, ``[b, R]``."""
-        fixed, hierarchy = self.module.fixed_filters, tables.hierarchy
+        fixed, hierarchy = self.graph.module.fixed_filters, self.tables.hierarchy
         if fixed is not None:
             return fixed.index.index_select(0, nodes)
         return hierarchy.ranks.index_select(0, hierarchy.twins.class_of.index_select(0, nodes))
 
-    def _filters(self, nodes: Tensor, tables: Tables, positions: Positions) -> FilterTable:
-        """The filters of some nodes; distances are taken between twin classes, as ever."""
-        fixed, branches = self.module.fixed_filters, self.module.branches
-        index = self._lists(nodes, tables)
-        if fixed is not None:
-            return FilterTable(index, fixed.weight.index_select(0, nodes), branches)
-        twins, ranks = tables.hierarchy.twins, tables.hierarchy.ranks
-        classes, back = distinct(twins.class_of.index_select(0, nodes), twins.num_classes)
-        near = twins.class_of[ranks.index_select(0, classes)]
-        both = torch.cat([classes, near.reshape(-1)])
-        needed, place = distinct(both, twins.num_classes)
-        points = positions(twins.members.index_select(0, twins.start.index_select(0, needed)))
-        found, count = points.index_select(0, place), classes.numel()
-        theirs = found[count:].view(*near.shape, points.shape[1])
-        distance = safe_norm(found[:count, None, :] - theirs)
-        weight = torch.exp(-self.module.scale(self.operators) * distance)
-        return FilterTable(index, weight.index_select(0, back), branches)
 
-    def _classify(
-        self,
-        nodes: Tensor,
-        jumps: Tensor,
-        near: Tensor | None,
-        generator: torch.Generator | None = None,
-    ) -> Tensor:
-        parts = [jumps] if near is None else [jumps, near]
-        structure = self.module.structure
-        if structure is not None:
-            parts.append(structure(take_rows(self.operators.adjacency, nodes), generator))
-        logits: Tensor = self.module.mixture(parts)
-        return logits
+def hop_features(operator: SparseOperator, x: Features) -> Features:
+    """The product of an operator and features, sparse where that is the smaller.
+
+    Shapes:
+        operator ``[n, n]``, x and result ``[n, F]``.
+    """
+    if isinstance(x, Tensor):
+        with torch.no_grad():
+            return operator @ x
+    found = sp.csr_array(operator.to_scipy() @ x.to_scipy())
+    if found.nnz < DENSE_SHARE * found.shape[0] * found.shape[1]:
+        return SparseOperator.from_scipy(found, x.dtype, x.device, backward=False)
+    return torch.from_numpy(found.toarray()).to(device=x.device, dtype=x.dtype)
+
+
+def feature_rows(x: Features, nodes: Tensor) -> Features:
+    """Rows of dense or sparse features."""
+    return x.index_select(0, nodes) if isinstance(x, Tensor) else take_rows(x, nodes)

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from djgnn.filters import FilterTable, branch_ranks, filter_table
+from djgnn.filters import FilterTable, branch_ranks
 from djgnn.graph.operator import SparseOperator
-from djgnn.jumps import JumpHierarchy
-from djgnn.model.branches import HomophilicBranch, JumpBranches, StructureBranch
+from djgnn.model.branches import (
+    BRANCHES,
+    Branch,
+    HomophilicBranch,
+    JumpBranches,
+    StructureBranch,
+)
 from djgnn.model.config import ModelConfig
-from djgnn.model.held_ranks import HeldRanks
 from djgnn.model.mixture import ConvexMixture
 from djgnn.model.operators import (
     GraphOperators,
     HasVolume,
-    RowOperators,
     adjacency_matrix,
     graph_operators,
 )
-from djgnn.model.outputs import DJOutput, Encoding
+from djgnn.model.ranks import RankMemory
 from djgnn.model.recompute import recompute
+from djgnn.model.views import DJOutput, Encoding, GraphView, View
 from djgnn.pump import DiffusionPump
 
 
@@ -34,8 +39,8 @@ class DJGNN(nn.Module):
         H = \Vert_k\, \alpha_k\, \mathrm{ReLU}(\hat J^k X W^k + b^k), \quad
         \text{logits} = \mathrm{classifier}(H)
 
-    with the homophilic and the structure branch concatenated to H and
-    :math:`\alpha = \mathrm{softmax}` over all branches. No n x n tensor is ever made.
+    with the other branches (:mod:`djgnn.model.branches`) concatenated to H and
+    :math:`\alpha = \mathrm{softmax}` over all of them. No n x n tensor is ever made.
 
     Args:
         in_channels: Number of node features F.
@@ -61,6 +66,10 @@ class DJGNN(nn.Module):
         torch.Size([6, 2])
     """
 
+    jumps: JumpBranches
+    homophilic: HomophilicBranch | None
+    structure: StructureBranch | None
+
     def __init__(
         self,
         in_channels: int,
@@ -84,43 +93,44 @@ class DJGNN(nn.Module):
         self.branches = branch_ranks(c.support, c.num_jumps)
         self.num_ranks = max((max(ranks, default=0) for ranks in self.branches), default=0)
         self.in_channels, self.out_channels, self.num_nodes = in_channels, out_channels, num_nodes
-        self.pump = DiffusionPump(num_nodes, c.num_centers, c.source, c.trace_form)
+        self.pump = DiffusionPump(num_nodes, c.num_centers, c.source)
         self.log_scale = nn.Parameter(torch.zeros(())) if c.scale == "learned" else None
+        for kind in BRANCHES:
+            self.add_module(kind.name, kind.build(c, in_channels, num_nodes))
+        self._kinds = tuple(kind.name for kind in BRANCHES)
         h = c.hidden_channels
-        self.jumps = JumpBranches(in_channels, h, len(self.branches), c.dropout)
-        self.homophilic = (
-            HomophilicBranch(in_channels, h, c.hb_layers, c.dropout) if c.homophilic else None
-        )
-        self.structure = (
-            StructureBranch(num_nodes, h, c.dropout, c.structure_dropout) if c.structure else None
-        )
         self.mixture = ConvexMixture(len(self.branch_names), h, out_channels, c.classifier_layers)
         self._operators: tuple[tuple[Tensor | None, ...], list[int], GraphOperators] | None = None
         self._features: tuple[Tensor, int, SparseOperator] | None = None
-        self._frozen: FilterTable | None = None
-        self.ranks = HeldRanks(c, self.num_ranks)
+        self._fixed: FilterTable | None = None
+        self.ranks = RankMemory(c.engine, self.num_ranks)
         self.reset_parameters()
 
     @property
+    def parts(self) -> tuple[Branch, ...]:
+        """The branches that this model has, in the order of `djgnn.model.branches.BRANCHES`."""
+        found = (getattr(self, name) for name in self._kinds)
+        return tuple(branch for branch in found if branch is not None)
+
+    @property
     def branch_names(self) -> tuple[str, ...]:
-        """Names of the branches in the order of alpha."""
-        names = [f"jump{k}" for k in range(len(self.branches))]
-        names += ["homophilic"] if self.homophilic is not None else []
-        return (*names, *(["structure"] if self.structure is not None else []))
+        """Names of the branches in the order of alpha, one per block of the mixture."""
+        return tuple(label for branch in self.parts for label in branch.labels)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw all weights anew, forget every cache, and set a frozen pump free."""
+        """Draw all weights anew, clear every cache, and let a frozen pump learn again."""
         self.pump.requires_grad_(True)
-        for part in (self.pump, self.jumps, self.homophilic, self.structure, self.mixture):
-            if part is not None:
-                part.reset_parameters(generator)
+        self.pump.reset_parameters(generator)
+        for branch in self.parts:
+            branch.reset_parameters(generator)
+        self.mixture.reset_parameters(generator)
         if self.log_scale is not None:
             nn.init.zeros_(self.log_scale)
-        self._operators = self._features = self._frozen = None
+        self._operators = self._features = self._fixed = None
         self.ranks.forget()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy or a pickle takes along: everything but the caches."""
+        """A copy or a pickle takes everything but the caches along."""
         return {**self.__dict__, "_operators": None, "_features": None}
 
     def forward(
@@ -138,9 +148,9 @@ class DJGNN(nn.Module):
             edge_weight: Weight of each edge, 1 if absent.
             generator: Source of dropout's randomness.
         """
-        operators = self._as_operators(edge_index, edge_weight)
-        encoding = self.encode(x, operators)
-        return self.decode(encoding, operators, generator), encoding.pump_loss
+        view = self.view(x, edge_index, edge_weight)
+        encoding = self.encode(view)
+        return self.decode(encoding, view, generator), encoding.pump_loss
 
     def run(
         self,
@@ -150,74 +160,50 @@ class DJGNN(nn.Module):
         generator: torch.Generator | None = None,
     ) -> DJOutput:
         """One pass with everything it computed on the way."""
-        operators = self._as_operators(edge_index, edge_weight)
-        encoding = self.encode(x, operators)
-        embeddings = self._embed(encoding, operators, None, generator)
-        return DJOutput(
-            self.mixture(embeddings), encoding.pump, encoding.table, embeddings, self.mixture.alpha
-        )
+        view = self.view(x, edge_index, edge_weight)
+        encoding = self.encode(view)
+        embeddings = tuple(branch(encoding, view, generator) for branch in self.parts)
+        logits: Tensor = self.mixture(embeddings)
+        return DJOutput(logits, encoding.pump, encoding.table, embeddings, self.mixture.alpha)
 
-    def encode(
+    def view(
         self,
         x: Tensor | SparseOperator,
-        operators: GraphOperators,
-        hierarchy: JumpHierarchy | None = None,
-    ) -> Encoding:
+        edge_index: Tensor | GraphOperators,
+        edge_weight: Tensor | None = None,
+    ) -> GraphView:
+        """All rows of a graph, see :mod:`djgnn.model.views`."""
+        return self._as_operators(edge_index, edge_weight).view(self.as_features(x))
+
+    def encode(self, view: View) -> Encoding:
         """The first half of a pass: everything before the first random number.
 
         Training and evaluation of the same weights share it.
-
-        Args:
-            x: Node features.
-            operators: The graph.
-            hierarchy: Rank lists of the positions where they are known; searched by default.
         """
-        features = self.as_features(x)
-        positions = self.pump(operators.adjacency, operators.degree)
-        return Encoding(
-            pump=positions,
-            table=self._frozen or self._table(positions.u, operators, hierarchy),
-            jumps=self.jumps.encode(features),
-            homophilic=None
-            if self.homophilic is None
-            else self.homophilic.encode(features, operators.homophilic),
-        )
+        pump = view.positions(self.pump)
+        table = view.filters(self, pump.u)
+        return Encoding(pump, table, {branch.name: branch.encode(view) for branch in self.parts})
 
     def decode(
-        self,
-        encoding: Encoding,
-        operators: GraphOperators | RowOperators,
-        generator: torch.Generator | None = None,
+        self, encoding: Encoding, view: View, generator: torch.Generator | None = None
     ) -> Tensor:
-        """The second half of a pass: logits of all nodes, or of the rows of `operators`."""
-        rows = operators.index if isinstance(operators, RowOperators) else None
+        """The second half of a pass: logits of the rows of a view."""
+        return self._recomputed(lambda: self._classify(encoding, view, generator), generator)
 
-        def run() -> Tensor:
-            logits: Tensor = self.mixture(self._embed(encoding, operators, rows, generator))
-            return logits
+    def logits(self, view: View, generator: torch.Generator | None = None) -> Tensor:
+        """Both halves of a pass that shares its first half with no other."""
+        return self._recomputed(
+            lambda: self._classify(self.encode(view), view, generator), generator
+        )
 
+    def _classify(
+        self, encoding: Encoding, view: View, generator: torch.Generator | None
+    ) -> Tensor:
+        logits: Tensor = self.mixture([branch(encoding, view, generator) for branch in self.parts])
+        return logits
+
+    def _recomputed(self, run: Callable[[], Tensor], generator: torch.Generator | None) -> Tensor:
         return recompute(run, generator) if self.config.recompute else run()
-
-    def _embed(
-        self,
-        encoding: Encoding,
-        operators: GraphOperators | RowOperators,
-        rows: Tensor | None,
-        generator: torch.Generator | None,
-    ) -> tuple[Tensor, ...]:
-        parts = [self.jumps(encoding.jumps, encoding.table, rows, generator)]
-        if self.homophilic is not None:
-            first = encoding.homophilic
-            parts.append(self.homophilic(first, operators.homophilic, rows, generator))
-        if self.structure is not None:
-            parts.append(self.structure(operators.adjacency, generator))
-        return tuple(parts)
-
-    def _table(
-        self, u: Tensor, operators: GraphOperators, hierarchy: JumpHierarchy | None = None
-    ) -> FilterTable:
-        lists = hierarchy or self.ranks(u, operators)
-        return filter_table(u, lists, self.branches, self.scale(operators))
 
     def scale(self, operators: HasVolume) -> Tensor | float:
         """The factor s of the distances: 1, 1/vol, or learned."""
@@ -228,32 +214,24 @@ class DJGNN(nn.Module):
         return 1.0
 
     @torch.no_grad()
-    def freeze_pump(self, operators: GraphOperators, weighted: bool = False) -> FilterTable:
+    def freeze_pump(self, view: View, weighted: bool = False) -> FilterTable:
         """Fix the filters at the current positions: the paper's decoupled mode for large graphs.
 
         Args:
-            operators: The graph.
+            view: The graph.
             weighted: Keep the coefficients exp(-s d); the published code sets them to 1.
         """
-        u = self.pump(operators.adjacency, operators.degree).u
-        return self.fix_filters(self._table(u, operators), weighted)
-
-    def fix_filters(self, table: FilterTable, weighted: bool = False) -> FilterTable:
-        """Take these filters from now on, see :meth:`freeze_pump`."""
+        self._fixed = None
+        table = view.filters(self, view.positions(self.pump).u)
         weight = table.weight if weighted else torch.ones_like(table.weight)
-        self._frozen = FilterTable(table.index, weight, table.branches)
+        self._fixed = FilterTable(table.index, weight, table.branches)
         self.pump.requires_grad_(False)
-        return self._frozen
+        return self._fixed
 
     @property
     def fixed_filters(self) -> FilterTable | None:
-        """The filters of :meth:`fix_filters`, if there are any."""
-        return self._frozen
-
-    @property
-    def frozen(self) -> bool:
-        """Whether the filters were fixed by :meth:`freeze_pump`."""
-        return self._frozen is not None
+        """The filters of :meth:`freeze_pump`, if there are any."""
+        return self._fixed
 
     def without_structure(self) -> DJGNN:
         """A new model of the same shape on the same device, without the structure branch."""
@@ -271,22 +249,10 @@ class DJGNN(nn.Module):
             device=weight.device,
         )
 
-    def parameter_groups(
-        self, weight_decay: float, structure_weight_decay: float
-    ) -> list[dict[str, Any]]:
-        """Parameters for an optimiser: the structure branch decays on its own."""
-        own = [] if self.structure is None else list(self.structure.parameters())
-        held = {id(p) for p in own}
-        rest = [p for p in self.parameters() if id(p) not in held]
-        groups: list[dict[str, Any]] = [{"params": rest, "weight_decay": weight_decay}]
-        if own:
-            groups.append({"params": own, "weight_decay": structure_weight_decay})
-        return groups
-
     def _as_operators(
         self, edge_index: Tensor | GraphOperators, edge_weight: Tensor | None
     ) -> GraphOperators:
-        if isinstance(edge_index, GraphOperators):
+        if not isinstance(edge_index, Tensor):
             return edge_index
         held, weight = self._operators, self.pump.weight
         given = (edge_index, edge_weight)

@@ -13,10 +13,11 @@ from djgnn.filters.aggregate import normalized_entries
 from djgnn.filters.table import safe_norm
 from djgnn.graph import Graph
 from djgnn.graph.operator import SparseOperator
+from djgnn.model.branches import JumpBranches
 from djgnn.model.djgnn import DJGNN
 from djgnn.model.mixture import ConvexMixture
 from djgnn.model.operators import GraphOperators
-from djgnn.model.outputs import DJOutput
+from djgnn.model.views import DJOutput
 
 MOST_NEIGHBOURS = 20
 
@@ -135,18 +136,26 @@ def explain(
     output, operators = module.run(*inputs), inputs[1]
     own = [part[node : node + 1] for part in output.embeddings]
     added, bias = contributions(module.mixture, own)
-    classes, view = graph.classes(), _View(graph, split)
+    classes, words = graph.classes(), _Words(graph, split)
 
     def by_class(values: Tensor) -> dict[str, float]:
         return dict(zip(classes, values.tolist(), strict=True))
 
-    behind = [*_jumps(module, output, operators, view, node)]
-    if module.homophilic is not None:
-        behind.append(_row(operators.homophilic, view, node))
-    if module.structure is not None:
-        behind.append(_row(operators.adjacency, view, node))
+    behind: list[list[Neighbour]] = []
+    for branch in module.parts:
+        matrix = branch.matrix(operators)
+        if isinstance(branch, JumpBranches):
+            behind += _jumps(module, output, operators, words, node)
+        else:
+            behind += [[] if matrix is None else _row(matrix, words, node)] * len(branch.labels)
     parts = [
-        BranchPart(name, float(a), by_class(add), tuple(near[:MOST_NEIGHBOURS]), _more(near))
+        BranchPart(
+            name,
+            float(a),
+            by_class(add),
+            tuple(near[:MOST_NEIGHBOURS]),
+            max(0, len(near) - MOST_NEIGHBOURS),
+        )
         for name, a, add, near in zip(
             module.branch_names, output.alpha, added[0], behind, strict=True
         )
@@ -154,8 +163,8 @@ def explain(
     logits = output.logits[node]
     return Explanation(
         node=node,
-        name=view.names[node],
-        label=view.label(node),
+        name=words.names[node],
+        label=words.label(node),
         prediction=classes[int(logits.argmax())],
         logits=by_class(logits),
         bias=by_class(bias[0]),
@@ -163,11 +172,7 @@ def explain(
     )
 
 
-def _more(near: Sequence[Neighbour]) -> int:
-    return max(0, len(near) - MOST_NEIGHBOURS)
-
-
-class _View:
+class _Words:
     """Names, labels and parts of nodes, as words."""
 
     def __init__(self, graph: Graph, split: int) -> None:
@@ -189,7 +194,7 @@ class _View:
 
 
 def _jumps(
-    module: DJGNN, output: DJOutput, operators: GraphOperators, view: _View, node: int
+    module: DJGNN, output: DJOutput, operators: GraphOperators, words: _Words, node: int
 ) -> list[list[Neighbour]]:
     """The entries of every filter's row: the self loop first, then the ranks."""
     table, u = output.table, output.pump.u
@@ -205,7 +210,7 @@ def _jumps(
             continue  # the self loop stands for it
         distance = all_distances[other]
         found[branch].append(
-            view.neighbour(
+            words.neighbour(
                 other,
                 weight,
                 rank=rank,
@@ -218,8 +223,8 @@ def _jumps(
     return found
 
 
-def _row(operator: SparseOperator, view: _View, node: int) -> list[Neighbour]:
+def _row(operator: SparseOperator, words: _Words, node: int) -> list[Neighbour]:
     """The neighbours in a row of a matrix, heaviest first."""
     row = operator.to_scipy()[[node]]
     pairs = sorted(zip(row.data.tolist(), row.indices.tolist(), strict=True), key=lambda p: -p[0])
-    return [view.neighbour(other, weight) for weight, other in pairs if weight]
+    return [words.neighbour(other, weight) for weight, other in pairs if weight]

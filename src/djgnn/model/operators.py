@@ -12,6 +12,7 @@ from torch import Tensor
 
 from djgnn.graph.operator import SparseOperator
 from djgnn.jumps import TwinClasses, single_classes, twin_classes
+from djgnn.model.views import GraphView
 from djgnn.spectral import symmetrize
 
 ADJACENCIES = ("given", "symmetric")
@@ -44,30 +45,12 @@ class GraphOperators:
         """Number of nodes n."""
         return self.adjacency.shape[0]
 
-    def rows(self, index: Tensor) -> RowOperators:
-        """The rows of some nodes."""
-        chosen = index.cpu().numpy()
-        adjacency, homophilic = (
-            SparseOperator.from_scipy(whole.to_scipy()[chosen], whole.dtype, whole.device)
-            for whole in (self.adjacency, self.homophilic)
-        )
-        return RowOperators(index, adjacency, homophilic)
+    def view(self, features: Tensor | SparseOperator) -> GraphView:
+        """All rows, see :mod:`djgnn.model.views`."""
+        return GraphView.of(features, self)
 
     def __repr__(self) -> str:
         return f"GraphOperators({self.adjacency}, {self.twins})"
-
-
-@dataclass(frozen=True, eq=False)
-class RowOperators:
-    """The rows of some nodes: all that a loss on these nodes looks at.
-
-    Shapes:
-        index ``[m]``; adjacency, homophilic ``[m, n]``.
-    """
-
-    index: Tensor
-    adjacency: SparseOperator
-    homophilic: SparseOperator
 
 
 def graph_operators(

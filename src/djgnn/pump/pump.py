@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from djgnn.graph.operator import SparseOperator
 
-FORMS = ("max", "min")
 SOURCES = ("adjacency", "identity")
 
 
@@ -21,6 +20,11 @@ class PumpOutput:
     u: Tensor
     trace_ratio: Tensor
     orthogonality: Tensor
+
+    @property
+    def loss(self) -> Tensor:
+        """Trace ratio plus orthogonality."""
+        return self.trace_ratio + self.orthogonality
 
 
 def pump(adjacency: SparseOperator | None, weight: Tensor, bias: Tensor) -> Tensor:
@@ -38,42 +42,31 @@ def pump(adjacency: SparseOperator | None, weight: Tensor, bias: Tensor) -> Tens
     return torch.tanh(projected + bias)
 
 
-def trace_ratio_loss(
-    u: Tensor, adjacency: SparseOperator, degree: Tensor, form: str = "max"
-) -> Tensor:
+def trace_ratio_loss(u: Tensor, adjacency: SparseOperator, degree: Tensor) -> Tensor:
     r"""Trace ratio of the Dirichlet problem (paper, Eq. 3), in O(\|E\| p).
 
     .. math::
-        -\frac{\mathrm{Tr}(U^\top A U)}{\mathrm{Tr}(U^\top D U)} \text{ (max)} \qquad
-        \frac{\mathrm{Tr}(U^\top \Delta U)}{\mathrm{Tr}(U^\top D U)} \text{ (min)}
+        -\frac{\mathrm{Tr}(U^\top A U)}{\mathrm{Tr}(U^\top D U)}
 
-    The two differ by the constant 1. A graph without edges has no energy: both are 0.
+    The form to be minimised, with :math:`\Delta = D - A` in place of :math:`-A`, differs by the
+    constant 1. A graph without edges has no energy: the loss is 0.
 
     Args:
         u: Positions U.
         adjacency: A as given.
         degree: Row sums of A, the diagonal of D.
-        form: ``"max"`` or ``"min"``.
 
     Shapes:
         u ``[n, p]``, adjacency ``[n, n]``, degree ``[n]``, result scalar.
     """
     energy = (degree * u.square().sum(dim=1)).sum()
     affinity = (u * (adjacency @ u)).sum()
-    return ratio_of(energy, affinity, form)
+    return ratio_of(energy, affinity)
 
 
-def ratio_of(energy: Tensor, affinity: Tensor, form: str = "max") -> Tensor:
-    """The trace ratio from its two traces, Tr(U' D U) and Tr(U' A U).
-
-    Raises:
-        ValueError: For an unknown form.
-    """
-    if form not in FORMS:
-        raise ValueError(f"form must be one of {', '.join(FORMS)} (got '{form}')")
-    safe = torch.where(energy > 0, energy, torch.ones_like(energy))
-    gain = affinity if form == "max" else affinity - energy
-    return -gain / safe
+def ratio_of(energy: Tensor, affinity: Tensor) -> Tensor:
+    """The trace ratio from its two traces, Tr(U' D U) and Tr(U' A U)."""
+    return -affinity / torch.where(energy > 0, energy, torch.ones_like(energy))
 
 
 def orthogonality_loss(u: Tensor) -> Tensor:
@@ -109,21 +102,16 @@ class DiffusionPump(nn.Module):
         num_nodes: Number of nodes n, the width of a row of A.
         num_centers: Number of columns p of U.
         source: ``"adjacency"`` for f(A), ``"identity"`` for the f(I) ablation.
-        form: Form of the trace ratio, ``"max"`` or ``"min"``.
 
     Shapes:
         Input: the adjacency ``[n, n]`` and its row sums ``[n]``. Output: :class:`PumpOutput`.
     """
 
-    def __init__(
-        self, num_nodes: int, num_centers: int, source: str = "adjacency", form: str = "max"
-    ) -> None:
+    def __init__(self, num_nodes: int, num_centers: int, source: str = "adjacency") -> None:
         super().__init__()
         if source not in SOURCES:
             raise ValueError(f"source must be one of {', '.join(SOURCES)} (got '{source}')")
-        if form not in FORMS:
-            raise ValueError(f"form must be one of {', '.join(FORMS)} (got '{form}')")
-        self.source, self.form = source, form
+        self.source = source
         self.weight = nn.Parameter(torch.empty(num_centers, num_nodes))
         self.bias = nn.Parameter(torch.empty(num_centers))
         self.reset_parameters()
@@ -143,7 +131,7 @@ class DiffusionPump(nn.Module):
         """Both losses of some positions of all nodes."""
         return PumpOutput(
             u=u,
-            trace_ratio=trace_ratio_loss(u, adjacency, degree, self.form),
+            trace_ratio=trace_ratio_loss(u, adjacency, degree),
             orthogonality=orthogonality_loss(u),
         )
 

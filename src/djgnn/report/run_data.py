@@ -15,7 +15,7 @@ import torch
 from djgnn.errors import InputError
 from djgnn.graph import Graph
 from djgnn.model.explain import contributions
-from djgnn.model.outputs import DJOutput
+from djgnn.model.views import DJOutput
 from djgnn.training import calibration
 from djgnn.training.config import RunConfig
 from djgnn.training.folder import PREDICTIONS, read_history, read_predictions

@@ -18,16 +18,10 @@ from torch import Tensor, nn
 
 from djgnn.errors import InputError
 from djgnn.graph.files import readable_file
-from djgnn.model import DJGNN
-from djgnn.training.checkpoint_check import (
-    check_lists,
-    check_moments,
-    check_progress,
-    check_weights,
-)
 from djgnn.training.progress import EpochRecord, Progress
 
 FORMAT = "djgnn-checkpoint-1"
+MOMENTS = frozenset(("step", "exp_avg", "exp_avg_sq"))
 
 
 def fingerprint(*parts: Any) -> str:
@@ -78,7 +72,6 @@ class Checkpoint:
             **{f"module.{k}": v for k, v in module.state_dict().items()},
             **{f"kept.{k}": v for k, v in progress.kept.items()},
             **{f"adam.{i}.{k}": v for i, k, v in _moments(optimizer)},
-            **{f"lists.{k}": v for k, v in _old_lists(module).items()},
             "kept_logits": progress.kept_logits,
             "history": torch.tensor(records, dtype=torch.float64).view(len(records), -1),
             "decisions": torch.from_numpy(np.stack(progress.decisions)),
@@ -117,18 +110,14 @@ class Checkpoint:
             return Progress()
         about, tensors = found
         try:
-            check_progress(about, tensors)
             progress = _progress(about, tensors)
             if progress.kept_epoch >= 0:
-                check_weights(progress.kept, module)
-            check_lists(_part(tensors, "lists."))
+                _check_weights(progress.kept, module)
             device = next(module.parameters()).device
             progress.kept_logits = progress.kept_logits.to(device)
             progress.kept = {k: v.to(device) for k, v in progress.kept.items()}
             _restore_adam(optimizer, tensors)
             module.load_state_dict(_part(tensors, "module."))
-            if isinstance(module, DJGNN):
-                module.ranks.old = _part(tensors, "lists.")
             if generator is not None:
                 generator.set_state(tensors["generator"])
         except (LookupError, ArithmeticError, ValueError, TypeError, RuntimeError) as error:
@@ -159,7 +148,7 @@ class Checkpoint:
         return about, tensors
 
 
-_REMEDY = "delete it and start anew without --resume"
+_REMEDY = "delete it and start anew without resuming"
 
 
 def _moments(optimizer: torch.optim.Optimizer) -> list[tuple[int, str, Tensor]]:
@@ -167,33 +156,66 @@ def _moments(optimizer: torch.optim.Optimizer) -> list[tuple[int, str, Tensor]]:
     return [(i, key, value) for i, entry in state.items() for key, value in entry.items()]
 
 
-def _old_lists(module: nn.Module) -> dict[str, Tensor]:
-    return module.ranks.old if isinstance(module, DJGNN) else {}
-
-
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
 
 def _progress(about: dict[str, Any], tensors: dict[str, Tensor]) -> Progress:
-    history = [EpochRecord(int(row[0]), *row[1:]) for row in tensors["history"].tolist()]
-    kept_epoch = int(about["kept_epoch"])
+    rows, decisions = tensors["history"], tensors["decisions"]
+    wanted = (rows.shape[0], len(dataclasses.fields(EpochRecord)))
+    _require(rows.dtype == torch.float64 and rows.shape == wanted, "history")
+    epochs = torch.arange(rows.shape[0], dtype=torch.float64)
+    _require(torch.equal(rows[:, 0], epochs), "history: numbers of the epochs")
+    _require(decisions.ndim == 2 and decisions.shape[0] == rows.shape[0], "decisions")
+    kept, seconds = about["kept_epoch"], about["seconds"]
+    _require(type(kept) is int and -1 <= kept < rows.shape[0], "kept_epoch")
+    _require(isinstance(seconds, int | float) and 0 <= seconds < 1e300, "seconds")
+    _require(isinstance(about["ended"], bool), "ended")
+    _require(kept < 0 or tensors["kept_logits"].ndim == 2, "kept_logits")
+    history = [EpochRecord(int(row[0]), *row[1:]) for row in rows.tolist()]
     return Progress(
         history=history,
-        decisions=list(tensors["decisions"].numpy()),
-        best=history[kept_epoch].merit if kept_epoch >= 0 else (-math.inf, -math.inf),
+        decisions=list(decisions.numpy()),
+        best=history[kept].merit if kept >= 0 else (-math.inf, -math.inf),
         kept=_part(tensors, "kept."),
         kept_logits=tensors["kept_logits"],
-        kept_epoch=kept_epoch,
-        seconds=float(about["seconds"]),
-        ended=bool(about["ended"]),
+        kept_epoch=kept,
+        seconds=float(seconds),
+        ended=about["ended"],
     )
 
 
 def _restore_adam(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Restore the moments, if they have the parameters' shapes and types.
+
+    A fused optimiser works on raw memory, so that wrong ones would crash the process.
+    """
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in _part(tensors, "adam.").items():
         number, _, name = key.partition(".")
         state.setdefault(int(number), {})[name] = value
-    check_moments(state, optimizer)
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    for i, entry in state.items():
+        _require(0 <= i < len(parameters) and entry.keys() == MOMENTS, f"adam.{i}")
+        for name in ("exp_avg", "exp_avg_sq"):
+            _require(_alike(entry[name], parameters[i]), f"adam.{i}.{name}")
+        step = entry["step"]
+        _require(step.numel() == 1 and step.dtype == torch.float32, f"adam.{i}.step")
+        _require(0 <= float(step) < 2**53, f"adam.{i}.step")
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def _check_weights(held: dict[str, Tensor], module: nn.Module) -> None:
+    wanted = module.state_dict()
+    _require(held.keys() == wanted.keys(), "kept: names of the weights")
+    for name, value in held.items():
+        _require(_alike(value, wanted[name]), f"kept.{name}")
+
+
+def _alike(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise ValueError(f"{what}: not as it was written")

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
+from djgnn.checking import Count, NonNegative, Positive, check_fields, check_names
 from djgnn.graph.files import read_configuration
-from djgnn.model.config import (
-    ModelConfig,
-    check_fields,
-    is_count,
-    is_number,
-    plain_values,
-    preset,
-)
+from djgnn.model.config import ModelConfig, preset
+
+REMOVED = {
+    "trace_form": "max",
+    "structure_dropout": 0.0,
+    "structure_weight_decay": None,
+    "refresh": "exact",
+    "refresh_every": 1,
+    "step_per_batch": None,
+}
+"""Options of version 0.1 and the values that a configuration file may still have for them."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +33,7 @@ class TrainConfig:
     Args:
         epochs: Most epochs to run.
         lr: Learning rate of Adam.
-        weight_decay: Decay of every weight but the structure branch's.
-        structure_weight_decay: Decay of the structure branch; ``None`` means `weight_decay`.
+        weight_decay: Decay of every weight.
         structure_gate: Train with and without the structure branch; keep it only if it raises the
             validation score by more than one standard error.
         patience: Stop after this many epochs without a better validation score; ``None``: never.
@@ -44,62 +47,25 @@ class TrainConfig:
             (:mod:`djgnn.training.minibatch`). An epoch sees every node once and makes one step
             along the sum of the batches' gradients. ``None``, or as many as there are nodes: no
             batches.
-        step_per_batch: Make a step after every one of C batches instead, at the rate lr / sqrt(C):
-            fewer epochs, noisier steps.
+
+    Raises:
+        ValueError: For a value that is not allowed.
     """
 
-    epochs: int = 700
-    lr: float = 0.01
-    weight_decay: float = 5e-4
-    structure_weight_decay: float | None = None
+    epochs: Count = 700
+    lr: Positive = 0.01
+    weight_decay: NonNegative = 5e-4
     structure_gate: bool = True
-    patience: int | None = 200
-    class_weight: str | tuple[float, ...] | None = None
-    pump_weight: float = 1.0
+    patience: Count | None = 200
+    class_weight: Literal["balanced"] | tuple[NonNegative, ...] | None = None
+    pump_weight: NonNegative = 1.0
     decoupled: bool = False
-    pump_epochs: int = 100
-    pump_lr: float = 0.03
-    batch_size: int | None = None
-    step_per_batch: bool | None = None
+    pump_epochs: Count = 100
+    pump_lr: Positive = 0.03
+    batch_size: Count | None = None
 
     def __post_init__(self) -> None:
-        plain_values(self)
-        for key in ("structure_gate", "decoupled", "step_per_batch"):
-            value = getattr(self, key)
-            unset = key == "step_per_batch" and value is None
-            if not unset and not isinstance(value, bool):
-                raise ValueError(f"{key} must be true or false (got {value!r})")
-        for key in ("epochs", "pump_epochs", "patience", "batch_size"):
-            value = getattr(self, key)
-            unset = value is None and key in ("patience", "batch_size")
-            if not unset and not is_count(value, 1):
-                raise ValueError(f"{key} must be a whole number of at least 1 (got {value!r})")
-        if self.class_weight is not None and not isinstance(self.class_weight, str):
-            object.__setattr__(self, "class_weight", _factors(self.class_weight))
-        if isinstance(self.class_weight, str) and self.class_weight != "balanced":
-            raise ValueError(
-                f"class_weight must be balanced, or a list of numbers (got {self.class_weight!r})"
-            )
-        for key in ("lr", "pump_lr"):
-            value = getattr(self, key)
-            if not (is_number(value) and 0 < value < float("inf")):
-                raise ValueError(f"{key} must be a positive number (got {value!r})")
-        for key in ("weight_decay", "structure_weight_decay", "pump_weight"):
-            value = getattr(self, key)
-            unset = value is None and key == "structure_weight_decay"
-            if not unset and not (is_number(value) and 0 <= value < float("inf")):
-                raise ValueError(f"{key} must be a number of at least 0 (got {value!r})")
-
-
-def _factors(given: Iterable[Any]) -> tuple[float, ...]:
-    """One number per class."""
-    factors = tuple(given)
-    for value in factors:
-        if not (is_number(value) and 0 <= value < float("inf")):
-            raise ValueError(
-                f"class_weight must be balanced, or a list of numbers of at least 0 (got {value!r})"
-            )
-    return factors
+        check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -141,12 +107,13 @@ class RunConfig:
             raise ValueError(
                 f"unknown section '{min(unknown)}'; a configuration has model, training, preset"
             )
-        model, training = values.get("model") or {}, values.get("training") or {}
-        check_fields(ModelConfig, model)
-        check_fields(TrainConfig, training)
-        return cls(
-            ModelConfig(**model), TrainConfig(**training), str(values.get("preset", "default"))
-        )
+        parts: list[Any] = []
+        for kind, name in ((ModelConfig, "model"), (TrainConfig, "training")):
+            given = values.get(name) or {}
+            kept = {k: v for k, v in given.items() if k not in REMOVED or v != REMOVED[k]}
+            check_names(kind, kept)
+            parts.append(kind(**kept))
+        return cls(parts[0], parts[1], str(values.get("preset", "default")))
 
     def to_yaml(self) -> str:
         """The configuration as text."""

@@ -13,6 +13,7 @@ from torch import nn
 from djgnn.graph import Graph
 from djgnn.graph.checks import check_trainable
 from djgnn.training.config import RunConfig
+from djgnn.training.hooks import Hooks
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets, fit
 from djgnn.training.provenance import PeakMemory
@@ -92,5 +93,5 @@ def _seconds(
         return len(marks) > LEAST_EPOCHS + 1 and marks[-1] - marks[0] > PROBE_SECONDS
 
     short = replace(config.training, epochs=MOST_EPOCHS, patience=None)
-    fit(module, inputs, targets, short, seeded(0, device), stop=enough)
+    fit(module, inputs, targets, short, seeded(0, device), Hooks(stop=enough))
     return float(np.median(np.diff(marks)[1:]))

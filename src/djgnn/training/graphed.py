@@ -22,9 +22,9 @@ WARM_UP = 3
 
 
 def can_be_captured(module: DJGNN, operators: GraphOperators) -> bool:
-    """Whether a step looks at no value: a GPU, Triton, and few enough points to rank blindly."""
+    """Whether a step needs no host synchronisation: a GPU, Triton, and few enough points."""
     ranks, c = module.num_ranks, module.config
-    if c.recompute or c.refresh_every > 1:
+    if c.recompute:
         return False
     fits = capturable(operators.twins.num_classes, ranks)
     return fits and on_tiles(c.engine, module.pump.weight.t(), ranks)

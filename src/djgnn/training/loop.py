@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,20 +16,14 @@ from torch import Tensor, nn
 
 from djgnn.errors import InputError
 from djgnn.graph import Graph, Split
-from djgnn.model import DJGNN
-from djgnn.model.outputs import Encoding
-from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.config import TrainConfig
-from djgnn.training.minibatch import BatchPasses, epoch
-from djgnn.training.passes import Passes, two_phase
+from djgnn.training.hooks import Hooks
+from djgnn.training.passes import choose_passes
 from djgnn.training.progress import EpochRecord, Progress
 from djgnn.training.selection import decision, score
 
 Indices = np.ndarray[Any, np.dtype[np.int64]]
 Decisions = np.ndarray[Any, Any]
-Follow = Callable[[int, EpochRecord], None]
-# Looks on after every epoch: its record, the model, the first half of its pass, all logits.
-Observer = Callable[[EpochRecord, nn.Module, Encoding | None, Tensor], None]
 
 
 @dataclass(frozen=True)
@@ -93,7 +87,7 @@ class Fitted:
 
     Shapes:
         logits ``[n, classes]``; decisions ``[epochs, test nodes]``, see
-        :func:`djgnn.training.selection.decision`.
+        :func:`djgnn.training.metrics.decision`.
     """
 
     module: nn.Module
@@ -119,11 +113,7 @@ def fit(
     targets: Targets,
     config: TrainConfig,
     generator: torch.Generator | None = None,
-    follow: Follow | None = None,
-    *,
-    checkpoint: Checkpoint | None = None,
-    stop: Callable[[], bool] | None = None,
-    observer: Observer | None = None,
+    hooks: Hooks | None = None,
 ) -> Fitted:
     """Train a model and return it at the epoch with the best validation score.
 
@@ -133,33 +123,28 @@ def fit(
     before.
 
     Args:
-        module: ``module(x, structure, generator=...)`` gives logits, or logits and a further loss.
+        module: ``module(x, structure, generator=...)`` gives logits; or a DJ-GNN.
         inputs: x and structure.
         targets: Labels to learn from and select on.
         config: How to train.
         generator: Source of dropout's randomness.
-        follow: Called after every epoch.
-        checkpoint: Where the run is kept; one that is there is continued, to the same end.
-        stop: Asked after every epoch; if it says so the run ends there, with its best epoch.
-        observer: Called after every epoch too, with what a recording needs.
+        hooks: Progress, early end, checkpoint, recording.
 
     Raises:
         FloatingPointError: If training diverged before any epoch could be kept.
         InputError: If the checkpoint is damaged or of another run.
     """
-    passes = two_phase(module, inputs, targets.train, config.batch_size)
-    rate = passes.rate(config) if isinstance(passes, BatchPasses) else config.lr
-    optimizer = torch.optim.Adam(_groups(module, config), lr=rate, fused=True)
+    hooks = hooks or Hooks()
+    checkpoint = hooks.checkpoint
+    passes = choose_passes(module, inputs, targets, config)
+    optimizer = torch.optim.Adam(_groups(module, config), lr=config.lr, fused=True)
     run = Progress() if checkpoint is None else checkpoint.restore(module, optimizer, generator)
     _check_size(run, targets)
     begun, spent = time.perf_counter(), run.seconds
     interrupted = False
     while not run.ended and not interrupted:
         try:
-            if isinstance(passes, BatchPasses):
-                loss, pump_loss = epoch(passes, targets, config, optimizer, generator)
-            else:
-                loss, pump_loss = step(passes, targets, config, optimizer, generator)
+            losses = passes.update(optimizer, generator)
             logits = passes.evaluate()
         except FloatingPointError:
             if run.kept_epoch < 0:
@@ -167,15 +152,17 @@ def fit(
             run.ended = True
         else:
             decisions = decision(logits, targets.metric).cpu().numpy()
-            record = _record(run.epoch, (loss, pump_loss), logits, decisions, targets)
+            record = _record(run.epoch, losses, logits, decisions, targets)
             _keep(run, record, logits, decisions[targets.nodes[2]], module)
-            run.ended = _over(run, config)
-            if observer is not None:
-                observer(record, module, getattr(passes, "encoding", None), logits)
-            if follow is not None:
-                follow(config.epochs, record)
+            waited = run.epoch - 1 - run.kept_epoch
+            patient = config.patience is None or waited < config.patience
+            run.ended = not patient or run.epoch >= config.epochs
+            if hooks.observer is not None:
+                hooks.observer(record, module, passes.encoding, logits)
+            if hooks.on_epoch is not None:
+                hooks.on_epoch(config.epochs, record)
         run.seconds = spent + time.perf_counter() - begun
-        interrupted = stop is not None and not run.ended and stop()
+        interrupted = hooks.stop is not None and not run.ended and hooks.stop()
         if checkpoint is not None and (run.ended or interrupted or checkpoint.due):
             checkpoint.save(run, module, optimizer, generator)
     if run.kept_epoch < 0:
@@ -183,8 +170,6 @@ def fit(
             "training diverged: the validation loss was never a number; lower the learning rate"
         )
     module.load_state_dict(run.kept)
-    if isinstance(module, DJGNN) and module.config.refresh_every > 1:
-        _search_anew(run, module, inputs, targets, config)
     return Fitted(
         module=module,
         epoch=run.kept_epoch,
@@ -209,20 +194,8 @@ def _check_size(run: Progress, targets: Targets) -> None:
     if short or any(len(each) != len(test) for each in run.decisions):
         raise InputError(
             "checkpoint: its figures are of another number of nodes; delete it and start anew "
-            "without --resume"
+            "without resuming"
         )
-
-
-def _search_anew(
-    run: Progress, module: DJGNN, inputs: tuple[Any, Any], targets: Targets, config: TrainConfig
-) -> None:
-    """Judge the kept weights by rank lists of their own: old lists end with the training."""
-    module.ranks.forget()
-    logits = two_phase(module, inputs, targets.train, config.batch_size).evaluate()
-    decisions = decision(logits, targets.metric).cpu().numpy()
-    zero = logits.new_zeros(())
-    run.best = _record(run.kept_epoch, (zero, zero), logits, decisions, targets).merit
-    run.kept_logits, run.decisions[run.kept_epoch] = logits, decisions[targets.nodes[2]]
 
 
 def _keep(
@@ -234,36 +207,6 @@ def _keep(
     if math.isfinite(record.validation_loss) and record.merit > run.best:
         run.best, run.kept_epoch, run.kept_logits = record.merit, record.epoch, logits
         run.kept = _copy(module.state_dict(), run.kept)
-
-
-def _over(run: Progress, config: TrainConfig) -> bool:
-    patience = config.patience
-    waited = patience is not None and run.epoch - 1 - run.kept_epoch >= patience
-    return waited or run.epoch >= config.epochs
-
-
-def step(
-    passes: Passes,
-    targets: Targets,
-    config: TrainConfig,
-    optimizer: torch.optim.Optimizer,
-    generator: torch.Generator | None = None,
-) -> tuple[Tensor, Tensor]:
-    """One step of the optimiser: cross-entropy on the training nodes + lambda x pump loss."""
-
-    def run() -> tuple[Tensor, Tensor]:
-        logits, pump_loss = passes.train(generator)
-        fit_loss = F.cross_entropy(logits, targets.train_y, targets.class_weight)
-        loss = fit_loss + config.pump_weight * pump_loss
-        loss.backward()  # type: ignore[no-untyped-call]
-        passes.reduce()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        return loss.detach(), pump_loss.detach()
-
-    repeat: Any = getattr(passes, "repeat", None)
-    done: tuple[Tensor, Tensor] = run() if repeat is None else repeat(run, optimizer, generator)
-    return done
 
 
 def _class_weight(
@@ -285,12 +228,10 @@ def _class_weight(
 
 
 def _groups(module: nn.Module, config: TrainConfig) -> Iterable[Any]:
-    own = config.structure_weight_decay
+    """Parameters of the optimiser; some models decay their parts differently."""
     if hasattr(module, "parameter_groups"):
-        decay = config.weight_decay if own is None else own
-        split: Any = module.parameter_groups
-        groups: list[dict[str, Any]] = split(config.weight_decay, decay)
-        return groups
+        groups: Any = module.parameter_groups
+        return list(groups(config.weight_decay))
     return [{"params": list(module.parameters()), "weight_decay": config.weight_decay}]
 
 

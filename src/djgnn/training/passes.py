@@ -1,211 +1,273 @@
-"""The two kinds of pass of an epoch: with gradients on the training nodes, without on all."""
+"""What an epoch does with a model: one update of its weights, one evaluation of all nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from djgnn.errors import InputError
-from djgnn.jumps import JumpHierarchy
 from djgnn.jumps.ranks import check_finite
 from djgnn.model import DJGNN
-from djgnn.model.outputs import Encoding
-from djgnn.training.distributed import ShardedPasses, ShardOperators, whole_encoding
+from djgnn.model.views import Encoding, GraphView, View
+from djgnn.training.config import TrainConfig
 from djgnn.training.graphed import Captured, can_be_captured
 from djgnn.training.minibatch import BatchPasses
+
+if TYPE_CHECKING:
+    from djgnn.training.loop import Targets
+
+Losses = tuple[Tensor, Tensor]
 
 
 class Passes(Protocol):
     """What the training loop asks of a model."""
 
-    def train(self, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-        """Logits of the training nodes, with dropout, and a further loss."""
+    @property
+    def encoding(self) -> Encoding | None:
+        """U and the filters of all nodes at the last evaluation, where the model has them."""
+
+    def update(self, optimizer: torch.optim.Optimizer, generator: torch.Generator | None) -> Losses:
+        """One step along the gradient of all training nodes: the loss, and its pump part."""
 
     def evaluate(self) -> Tensor:
         """Logits of all nodes, without dropout or gradients."""
+
+
+class TrainingView(View, Protocol):
+    """A view of all nodes, of which every process of a run may hold a part."""
+
+    def rows(self, index: Tensor) -> TrainingView:
+        """Some rows, the same on every process."""
+
+    def gather(self, logits: Tensor) -> Tensor:
+        """The rows of all processes."""
+
+    def reduce(self, parameters: Iterable[Tensor]) -> None:
+        """Sum the gradients of all processes."""
+
+    def whole(self, encoding: Encoding) -> Encoding:
+        """An encoding with the filters of all nodes."""
+
+
+def choose_passes(
+    module: nn.Module, inputs: tuple[Any, Any], targets: Targets, config: TrainConfig
+) -> Passes:
+    """The cheapest passes for a module; the one place where that is decided.
+
+    Args:
+        module: Any model of the training loop.
+        inputs: x and structure.
+        targets: Training nodes and their labels.
+        config: Weight of the pump loss, size of a batch.
+
+    Raises:
+        InputError: If batches are asked of a model that has none.
+    """
+    size = config.batch_size
+    if not isinstance(module, DJGNN):
+        if size is not None:
+            raise InputError(
+                "batch_size: only the DJ-GNN is trained in mini-batches; leave it out for "
+                f"{type(module).__name__} (got {size})"
+            )
+        captured = targets.train.is_cuda and getattr(module, "capturable", False)
+        return (CapturedPlainPasses if captured else PlainPasses)(module, inputs, targets, config)
+    view: Any = module.view(*inputs)
+    alone = isinstance(view, GraphView)
+    if size is not None and not alone:
+        raise InputError(
+            "batch_size: several processes share the rows already; leave it out, or start one "
+            f"process (got {size})"
+        )
+    if size is not None and size < module.num_nodes:
+        return BatchPasses(module, inputs, targets, config)
+    if alone and can_be_captured(module, inputs[1]):
+        return CapturedPasses(module, view, targets, config)
+    return ViewPasses(module, view, targets, config)
+
+
+class _Update:
+    """One step of the optimiser along the loss of the training nodes."""
+
+    def __init__(self, module: nn.Module, targets: Targets, config: TrainConfig) -> None:
+        self.module, self.targets, self.config = module, targets, config
+
+    def update(self, optimizer: torch.optim.Optimizer, generator: torch.Generator | None) -> Losses:
+        """Forward, backward, step."""
+        logits, pump_loss = self.train(generator)
+        fit_loss = F.cross_entropy(logits, self.targets.train_y, self.targets.class_weight)
+        loss = fit_loss + self.config.pump_weight * pump_loss
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.reduce()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return loss.detach(), pump_loss.detach()
+
+    def train(self, generator: torch.Generator | None) -> Losses:
+        """Logits of the training nodes, with dropout, and the pump loss."""
+        raise NotImplementedError
 
     def reduce(self) -> None:
         """Sum the gradients of all processes that have a part in them."""
 
 
-def two_phase(
-    module: nn.Module, inputs: tuple[Any, Any], train: Tensor, batch_size: int | None = None
-) -> Passes | BatchPasses:
-    """The cheapest passes for a module.
+class ViewPasses(_Update):
+    """A DJ-GNN's passes: an evaluation leaves its first half to the update after it."""
 
-    Args:
-        module: Any model of the training loop.
-        inputs: x and structure.
-        train: Indices of the training nodes.
-        batch_size: Nodes of a mini-batch; ``None``, or as many as there are: no batches.
+    module: DJGNN
 
-    Raises:
-        InputError: If batches are asked of a model that has none.
-    """
-    if batch_size is not None and not isinstance(module, DJGNN):
-        raise InputError(
-            "batch_size: only the DJ-GNN is trained in mini-batches; leave it away for "
-            f"{type(module).__name__} (got {batch_size})"
-        )
-    if isinstance(module, DJGNN):
-        if isinstance(inputs[1], ShardOperators):
-            if batch_size is not None:
-                raise InputError(
-                    "batch_size: several processes share out the rows already; leave it away, or "
-                    f"start one process (got {batch_size})"
-                )
-            return ShardedPasses(module, inputs, train)
-        if batch_size is not None and batch_size < module.num_nodes:
-            return BatchPasses(module, inputs, train, batch_size)
-        if can_be_captured(module, inputs[1]):
-            return _CapturedPasses(module, inputs, train)
-        return _SharedPasses(module, inputs, train)
-    if train.is_cuda and getattr(module, "capturable", False):
-        return _CapturedPlainPasses(module, inputs, train)
-    return _PlainPasses(module, inputs, train)
+    def __init__(
+        self, module: DJGNN, view: TrainingView, targets: Targets, config: TrainConfig
+    ) -> None:
+        super().__init__(module, targets, config)
+        self.view, self.rows = view, view.rows(targets.train)
+        self._encoding: Encoding | None = None
 
+    @property
+    def encoding(self) -> Encoding | None:
+        """The first half of the last evaluation; every process must ask at the same time."""
+        return None if self._encoding is None else self.view.whole(self._encoding)
 
-@torch.no_grad()
-def encode_all(module: DJGNN, inputs: tuple[Any, Any]) -> Encoding:
-    """Positions and filters of all nodes, however they are shared out; without gradients."""
-    if isinstance(inputs[1], ShardOperators):
-        return whole_encoding(module, inputs)
-    return module.encode(*inputs)
+    def train(self, generator: torch.Generator | None) -> Losses:
+        """Logits of the training nodes of all processes, and the pump loss."""
+        encoding = self._encoding or self.module.encode(self.view)
+        self._encoding = None
+        self.module.train()
+        logits = self.rows.gather(self.module.decode(encoding, self.rows, generator))
+        return logits, encoding.pump_loss
+
+    def evaluate(self) -> Tensor:
+        """Logits of all nodes; the first half keeps its gradients for the next update."""
+        self.module.eval()
+        self._encoding = self.module.encode(self.view)
+        with torch.no_grad():
+            return self.view.gather(self.module.decode(self._encoding.detach(), self.view))
+
+    def reduce(self) -> None:
+        """Sum the gradients of all processes."""
+        self.view.reduce(self.module.parameters())
 
 
-class _Captures:
-    """Steps of the optimiser that are captured and replayed."""
+class PlainPasses(_Update):
+    """Two whole passes of a model that gives logits of all nodes."""
+
+    encoding = None
+
+    def __init__(
+        self, module: nn.Module, inputs: tuple[Any, Any], targets: Targets, config: TrainConfig
+    ) -> None:
+        super().__init__(module, targets, config)
+        self.inputs = inputs
+
+    def train(self, generator: torch.Generator | None) -> Losses:
+        """Logits of the training nodes; there is no pump loss."""
+        self.module.train()
+        logits = self.module(*self.inputs, generator=generator)
+        return logits[self.targets.train], logits.new_zeros(())
+
+    @torch.no_grad()
+    def evaluate(self) -> Tensor:
+        """Logits of all nodes."""
+        self.module.eval()
+        logits: Tensor = self.module(*self.inputs, generator=None)
+        return logits
+
+
+class _CapturedUpdate(_Update):
+    """Updates that are captured as a CUDA graph and replayed."""
 
     _steps: Captured | None = None
 
-    def repeat(
-        self,
-        run: Callable[[], tuple[Tensor, Tensor]],
-        optimizer: torch.optim.Optimizer,
-        generator: torch.Generator | None,
-    ) -> tuple[Tensor, Tensor]:
-        """One step of the optimiser, as `run` does it."""
+    def update(self, optimizer: torch.optim.Optimizer, generator: torch.Generator | None) -> Losses:
+        """One launch."""
         if self._steps is None or self._steps.optimizer is not optimizer:
             self._steps = Captured(generator, optimizer)
-        self.before_step()
-        loss, pump_loss = self._steps(run)
+        self.prepare()
+        loss, pump_loss = self._steps(
+            lambda: super(_CapturedUpdate, self).update(optimizer, generator)
+        )
         return loss, pump_loss
 
-    def before_step(self) -> None:
-        """What a step needs that is no part of it."""
+    def prepare(self) -> None:
+        """What an update needs that is not captured with it."""
 
 
-class _SharedPasses:
-    """A DJ-GNN's passes: an evaluation leaves its first half to the training pass after it."""
-
-    def __init__(self, module: DJGNN, inputs: tuple[Any, Any], train: Tensor) -> None:
-        self.module = module
-        self.x, self.operators = inputs
-        self.rows = self.operators.rows(train)
-        self.encoding: Encoding | None = None
-
-    def train(self, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-        encoding = self.encoding or self.module.encode(self.x, self.operators)
-        self.encoding = None
-        self.module.train()
-        return self.module.decode(encoding, self.rows, generator), encoding.pump_loss
-
-    def evaluate(self) -> Tensor:
-        self.module.eval()
-        self.encoding = self.module.encode(self.x, self.operators)
-        with torch.no_grad():
-            return self.module.decode(self.encoding.detach(), self.operators)
-
-    def reduce(self) -> None:
-        """One process has it all."""
-
-
-class _CapturedPasses(_Captures, _SharedPasses):
+class CapturedPasses(_CapturedUpdate, ViewPasses):
     """A DJ-GNN's passes over a small graph on a GPU, each one launch.
 
-    A step takes the rank lists of the evaluation before it, which saw the same U, from a place
-    that both graphs know. The rest of the first half is done twice: sharing it would cost more.
+    An update takes the rank lists of the evaluation before it, which saw the same U, from a tensor
+    that both CUDA graphs refer to. The rest of the first half is computed twice: sharing it would
+    cost more.
     """
 
-    def __init__(self, module: DJGNN, inputs: tuple[Any, Any], train: Tensor) -> None:
-        super().__init__(module, inputs, train)
+    view: GraphView
+
+    def __init__(
+        self, module: DJGNN, view: GraphView, targets: Targets, config: TrainConfig
+    ) -> None:
+        super().__init__(module, view, targets, config)
         self._evaluation, self._ranking = Captured(), Captured()
-        m = self.operators.twins.num_classes
-        self._ranks = self.rows.index.new_empty(m, module.num_ranks)
+        twins = view.operators.twins
+        self._ranks = twins.class_of.new_empty(twins.num_classes, module.num_ranks)
         self._ranked: tuple[int, ...] | None = None
 
-    def before_step(self) -> None:
+    def prepare(self) -> None:
         """Rank lists, where no evaluation has left any since the last step, or weights were set."""
-        if self._ranked != self._weights():
+        if self._ranked != self._versions():
             self._keep(*self._ranking(self._rank))
         self._ranked = None
 
-    def train(self, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    def train(self, generator: torch.Generator | None) -> Losses:
+        """With the rank lists that are there."""
         self.module.train()
-        lists = JumpHierarchy(self._ranks, self.operators.twins)
-        encoding = self.module.encode(self.x, self.operators, lists)
+        encoding = self.module.encode(replace(self.view, ranks=self._ranks))
         return self.module.decode(encoding, self.rows, generator), encoding.pump_loss
 
     def evaluate(self) -> Tensor:
+        """Logits of all nodes, and rank lists for the next update."""
         logits, u, ranks = self._evaluation(self._evaluate)
         check_finite(u)
-        self._keep(u, ranks)
+        self._keep(ranks)
         return logits.clone()
 
-    def _keep(self, u: Tensor, ranks: Tensor) -> None:
-        """Leave rank lists to the step that comes next."""
+    def _keep(self, ranks: Tensor) -> None:
         self._ranks.copy_(ranks)
-        self._ranked = self._weights()
+        self._ranked = self._versions()
 
     @torch.no_grad()
     def _evaluate(self) -> tuple[Tensor, Tensor, Tensor]:
         self.module.eval()
         # Replays write into the tensors of the encoding that was captured: it is always the last.
-        self.encoding = encoding = self.module.encode(self.x, self.operators)
-        logits = self.module.decode(encoding, self.operators)
-        index = encoding.table.index[self.operators.twins.representative]
+        self._encoding = encoding = self.module.encode(self.view)
+        logits = self.module.decode(encoding, self.view)
+        index = encoding.table.index[self.view.operators.twins.representative]
         return logits, encoding.pump.u, index
 
     @torch.no_grad()
-    def _rank(self) -> tuple[Tensor, Tensor]:
-        u = self.module.pump(self.operators.adjacency, self.operators.degree).u
-        return u, self.module.ranks(u, self.operators).ranks
+    def _rank(self) -> tuple[Tensor]:
+        return (
+            self.module.ranks(self.view.positions(self.module.pump).u, self.view.operators.twins),
+        )
 
-    def _weights(self) -> tuple[int, ...]:
-        """Changes with the weights of the pump, but for the steps of a CUDA graph."""
+    def _versions(self) -> tuple[int, ...]:
+        """Changes with the weights of the pump, except by the steps of a CUDA graph."""
         return tuple(weight._version for weight in self.module.pump.parameters())
 
 
-class _PlainPasses:
-    """Two whole passes."""
-
-    def __init__(self, module: nn.Module, inputs: tuple[Any, Any], train: Tensor) -> None:
-        self.module, self.inputs, self.index = module, inputs, train
-
-    def train(self, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-        self.module.train()
-        logits = self.module(*self.inputs, generator=generator)
-        return logits[self.index], logits.new_zeros(())
-
-    @torch.no_grad()
-    def evaluate(self) -> Tensor:
-        self.module.eval()
-        logits: Tensor = self.module(*self.inputs, generator=None)
-        return logits
-
-    def reduce(self) -> None:
-        """One process has it all."""
-
-
-class _CapturedPlainPasses(_Captures, _PlainPasses):
+class CapturedPlainPasses(_CapturedUpdate, PlainPasses):
     """Two whole passes on a GPU, each one launch."""
 
-    def __init__(self, module: nn.Module, inputs: tuple[Any, Any], train: Tensor) -> None:
-        super().__init__(module, inputs, train)
+    def __init__(
+        self, module: nn.Module, inputs: tuple[Any, Any], targets: Targets, config: TrainConfig
+    ) -> None:
+        super().__init__(module, inputs, targets, config)
         self._evaluation = Captured()
 
     def evaluate(self) -> Tensor:
-        return self._evaluation(lambda: (super(_CapturedPlainPasses, self).evaluate(),))[0].clone()
+        """Logits of all nodes."""
+        return self._evaluation(lambda: (super(CapturedPlainPasses, self).evaluate(),))[0].clone()

@@ -18,9 +18,8 @@ from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write
 from djgnn.graph.npz import read_arrays
 from djgnn.model import DJGNN
-from djgnn.model.outputs import Encoding
+from djgnn.model.views import Encoding
 from djgnn.training.loop import Fitted
-from djgnn.training.passes import encode_all
 from djgnn.training.progress import EpochRecord
 
 if TYPE_CHECKING:
@@ -222,7 +221,9 @@ class Recorder:
             )
         take = self._takes.get(id(module), _Take())
         if fitted.epoch not in take.snapshots:
-            encoding = encode_all(module, inputs)
+            view: Any = module.view(*inputs)
+            with torch.no_grad():
+                encoding = view.whole(module.encode(view))
             take.snapshots[fitted.epoch] = self._snapshot(module, encoding, fitted.logits)
             if not take.seen:
                 take.add_epoch(fitted.epoch, module, encoding)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,10 @@ from djgnn.graph import Graph
 from djgnn.graph.checks import check_trainable
 from djgnn.model import DJGNN
 from djgnn.training import calibration
-from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.config import TrainConfig
-from djgnn.training.distributed import ShardOperators
-from djgnn.training.distributed.collectives import reduce_gradients
-from djgnn.training.distributed.forward import positions
-from djgnn.training.distributed.passes import freeze_pump
+from djgnn.training.hooks import Hooks
 from djgnn.training.inputs import initialize, seeded
-from djgnn.training.loop import Fitted, Follow, Observer, Targets, fit
+from djgnn.training.loop import Fitted, Targets, fit
 from djgnn.training.selection import SplitResult, judge
 
 
@@ -33,11 +28,7 @@ def train(
     split: int,
     config: TrainConfig,
     seed: int = 0,
-    follow: Follow | None = None,
-    *,
-    checkpoint: Checkpoint | None = None,
-    stop: Callable[[], bool] | None = None,
-    observer: Observer | None = None,
+    hooks: Hooks | None = None,
 ) -> tuple[Fitted, SplitResult]:
     """Train one model on one split from fresh weights, then score the test nodes.
 
@@ -52,10 +43,7 @@ def train(
         split: Which split.
         config: How to train.
         seed: Of weights and dropout.
-        follow: Called after every epoch.
-        checkpoint: Where the run is kept; one that is there is continued, to the same end.
-        stop: Asked after every epoch; if it says so the run ends there, with its best epoch.
-        observer: Called after every epoch too, with what a recording needs.
+        hooks: Progress, early end, checkpoint, recording.
 
     Raises:
         InputError: If the split has nothing to learn from or to select on.
@@ -65,9 +53,15 @@ def train(
     device = next(module.parameters()).device
     targets = Targets.of(graph, parts, device, config.class_weight)
 
+    hooks = hooks or Hooks()
+
     def fresh(model: nn.Module, stage: str) -> Fitted:
-        kept = None if checkpoint is None else checkpoint.stage(stage)
-        return _fit_fresh(model, inputs, targets, config, seed, follow, kept, stop, observer)
+        kept = None if hooks.checkpoint is None else hooks.checkpoint.stage(stage)
+        initialize(model, seed)
+        if config.decoupled and isinstance(model, DJGNN):
+            train_pump(model, inputs, config)
+        own = dataclasses.replace(hooks, checkpoint=kept)
+        return fit(model, inputs, targets, config, seeded(seed, device), own)
 
     fitted = fresh(module, "first")
     gated = config.structure_gate and isinstance(module, DJGNN) and module.structure is not None
@@ -98,62 +92,24 @@ def standard_error(percent: float, count: int) -> float:
     return 100 * math.sqrt(share * (1 - share) / max(count, 1))
 
 
-def _fit_fresh(
-    module: nn.Module,
-    inputs: tuple[Any, Any],
-    targets: Targets,
-    config: TrainConfig,
-    seed: int,
-    follow: Follow | None,
-    checkpoint: Checkpoint | None,
-    stop: Callable[[], bool] | None,
-    observer: Observer | None,
-) -> Fitted:
-    device = next(module.parameters()).device
-    initialize(module, seed)
-    if config.decoupled and isinstance(module, DJGNN):
-        train_pump(module, inputs, config)
-    generator = seeded(seed, device)
-    return fit(
-        module,
-        inputs,
-        targets,
-        config,
-        generator,
-        follow,
-        checkpoint=checkpoint,
-        stop=stop,
-        observer=observer,
-    )
-
-
 def train_pump(module: DJGNN, inputs: tuple[Any, Any], config: TrainConfig) -> float:
     """Train the pump alone, without labels, then fix the filters (the paper's large-graph mode).
 
     Returns:
         The pump's last loss.
     """
-    operators = inputs[1]
-    sharded = isinstance(operators, ShardOperators)
+    view: Any = module.view(*inputs)
     optimizer = torch.optim.Adam(module.pump.parameters(), lr=config.pump_lr)
     value = float("nan")
     for _ in range(config.pump_epochs):
         optimizer.zero_grad(set_to_none=True)
-        if sharded:
-            out = positions(module, operators)
-        else:
-            out = module.pump(operators.adjacency, operators.degree)
-        loss: Any = out.trace_ratio + out.orthogonality
+        loss: Any = view.positions(module.pump).loss
         loss.backward()
-        if sharded:
-            reduce_gradients(operators.group, module.pump.parameters())
+        view.reduce(module.pump.parameters())
         optimizer.step()
         value = float(loss.detach())
     optimizer.zero_grad(set_to_none=True)  # the next optimiser must not find this gradient
-    if sharded:
-        freeze_pump(module, operators)
-    else:
-        module.freeze_pump(operators)
+    module.freeze_pump(view)
     return value
 
 

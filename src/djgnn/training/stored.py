@@ -55,7 +55,7 @@ class StoredModel:
             batched = BatchedDJGNN(self.module, *self.inputs)
             return batched.evaluate(batched.tables(), size).cpu().numpy()
         with torch.no_grad():
-            found: Tensor = self.module.decode(self.memory.encoding, self.memory.operators)
+            found: Tensor = self.module.decode(self.memory.encoding, self.memory.view)
         return found.cpu().numpy()
 
     @cached_property
@@ -146,7 +146,7 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Stored
     module.load_state_dict(state)
     module.eval()
     if config.training.decoupled:
-        module.freeze_pump(inputs[1])
+        module.freeze_pump(module.view(*inputs))
     return StoredModel(module, inputs, graph, config, card)
 
 

@@ -2,15 +2,6 @@
 
 from djgnn.training.distributed.group import Group, join
 from djgnn.training.distributed.operators import ShardOperators, distributed_djgnn
-from djgnn.training.distributed.passes import ShardedPasses, whole_encoding
 from djgnn.training.distributed.shard import Shard
 
-__all__ = [
-    "Group",
-    "Shard",
-    "ShardOperators",
-    "ShardedPasses",
-    "distributed_djgnn",
-    "join",
-    "whole_encoding",
-]
+__all__ = ["Group", "Shard", "ShardOperators", "distributed_djgnn", "join"]

@@ -14,10 +14,12 @@ from djgnn.graph.operator import SparseOperator
 from djgnn.jumps import TwinClasses, single_classes, twin_classes
 from djgnn.model import DJGNN
 from djgnn.model.operators import gcn_normalize, treat
+from djgnn.model.views import Features
 from djgnn.training.config import RunConfig
 from djgnn.training.distributed.group import Group
 from djgnn.training.distributed.halo import HaloOperator
 from djgnn.training.distributed.shard import Shard
+from djgnn.training.distributed.view import ShardView
 from djgnn.training.inputs import blank_djgnn, build_djgnn, dense_or_sparse, feature_matrix
 
 
@@ -45,59 +47,13 @@ class ShardOperators:
         """Number of nodes n of the graph."""
         return self.shard.num_nodes
 
-    def rows(self, nodes: Tensor) -> ShardRows:
-        """The own ones among some nodes; every process must call this at the same time.
-
-        Args:
-            nodes: Ascending, the same on every process.
-        """
-        sizes = self.shard.counts(nodes)
-        begin = sum(sizes[: self.group.rank])
-        own = nodes[begin : begin + sizes[self.group.rank]] - self.shard.first
-        chosen = own.cpu().numpy()
-        near, halo = self.adjacency, self.homophilic
-        dtype, device = near.dtype, near.device
-        some, what = halo.operator.to_scipy()[chosen], halo.plan.what
-        return ShardRows(
-            index=own,
-            first=begin,
-            sizes=sizes,
-            adjacency=SparseOperator.from_scipy(near.to_scipy()[chosen], dtype, device),
-            homophilic=HaloOperator.of(
-                self.group, self.shard, some, what, dtype, device, halo.nodes
-            ),
-        )
-
-    def all_rows(self) -> ShardRows:
-        """All own nodes."""
-        own = torch.arange(self.shard.last - self.shard.first, device=self.degree.device)
-        sizes = self.shard.sizes
-        return ShardRows(own, self.shard.first, sizes, self.adjacency, self.homophilic)
+    def view(self, features: Features) -> ShardView:
+        """All own rows; every process must call this at the same time."""
+        return ShardView.of(features, self)
 
     def __repr__(self) -> str:
         shard = self.shard
         return f"ShardOperators({shard.first} to {shard.last} of {shard.num_nodes}, {self.twins})"
-
-
-@dataclass(frozen=True, eq=False)
-class ShardRows:
-    """The own ones among some nodes: which, and the first's place among those of all processes.
-
-    Shapes:
-        index ``[m]``, counted from the first own node; adjacency ``[m, n]``, homophilic
-        ``[m, seen]``.
-    """
-
-    index: Tensor
-    first: int
-    sizes: list[int]
-    adjacency: SparseOperator
-    homophilic: HaloOperator
-
-    @property
-    def total(self) -> int:
-        """How many there are on all processes."""
-        return sum(self.sizes)
 
 
 def distributed_djgnn(

@@ -1,0 +1,63 @@
+"""What every branch is: an encoder of nodes, written once for all kinds of pass."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from djgnn.graph.operator import SparseOperator
+    from djgnn.model.config import ModelConfig
+    from djgnn.model.operators import GraphOperators
+    from djgnn.model.views import Encoding, View
+
+
+class Branch(nn.Module):
+    """An embedding of the rows of a view, ``[rows, blocks * hidden_channels]``.
+
+    A pass has two halves. :meth:`encode` computes what no random number touches, for all nodes
+    whose values the rows need; :meth:`forward` computes the rows from it. Values of other nodes
+    come from the view alone (:class:`djgnn.model.views.View`).
+    """
+
+    name: ClassVar[str]
+    """Its attribute in the model, and the beginning of its names in the mixture."""
+
+    @classmethod
+    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> Branch | None:
+        """The branch of a configuration, ``None`` where that has none."""
+        raise NotImplementedError
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """One name per block of `hidden_channels` columns."""
+        return (self.name,)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw all weights anew."""
+        raise NotImplementedError
+
+    def encode(self, view: View) -> Tensor:
+        """The first half of a pass, one row per node that the rows of the view need."""
+        raise NotImplementedError
+
+    def forward(
+        self, encoding: Encoding, view: View, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """The second half: the embedding of the rows, with dropout while training."""
+        raise NotImplementedError
+
+    def matrix(self, operators: GraphOperators) -> SparseOperator | None:
+        """The matrix whose rows say which nodes an embedding sums, for explanations."""
+        return None
+
+
+def glorot(
+    weight: Tensor, fan_in: int, fan_out: int, generator: torch.Generator | None = None
+) -> None:
+    """Uniform in +-sqrt(6 / (fan_in + fan_out)), in place."""
+    bound = math.sqrt(6 / max(fan_in + fan_out, 1))
+    nn.init.uniform_(weight, -bound, bound, generator=generator)

@@ -1,0 +1,203 @@
+"""Views: which rows a pass computes, and where the values of other nodes come from.
+
+The equations of the model are written once, in the branches and in :class:`djgnn.model.DJGNN`, for
+the rows of a view. There are four kinds: a whole graph or some rows of it (here), a mini-batch
+(:mod:`djgnn.model.batches`), new nodes beside known ones (:mod:`djgnn.model.arrivals`), and the
+rows of one process (:mod:`djgnn.training.distributed.view`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from torch import Tensor
+
+from djgnn.filters import FilterTable, aggregate, filter_table
+from djgnn.graph.operator import SparseOperator
+from djgnn.jumps import JumpHierarchy
+from djgnn.model.dropout import Window
+from djgnn.pump import DiffusionPump, PumpOutput
+
+if TYPE_CHECKING:
+    from djgnn.model.djgnn import DJGNN
+    from djgnn.model.operators import GraphOperators
+
+Features = Tensor | SparseOperator
+Windows = tuple[Window | None, Window | None]
+
+
+class Multiplier(Protocol):
+    """A sparse matrix that multiplies dense rows, held whole or in parts."""
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        """The product."""
+
+
+class View(Protocol):
+    """What a pass of the model asks for.
+
+    *Rows* are the nodes whose logits are computed. *Sources* are the nodes whose values the rows
+    need; what :meth:`djgnn.model.branches.Branch.encode` returns has one row per source.
+    """
+
+    @property
+    def features(self) -> Features:
+        """X of the sources, ``[sources, F]``."""
+
+    @property
+    def adjacency(self) -> Multiplier:
+        """Rows of A as the pump sees it, ``[rows, n]``."""
+
+    @property
+    def windows(self) -> Windows:
+        """Of which larger tensors sources and rows are parts, for dropout; of none by default."""
+
+    def positions(self, pump: DiffusionPump) -> PumpOutput:
+        """Positions of all nodes, and the losses of the pump."""
+
+    def filters(self, model: DJGNN, u: Tensor) -> FilterTable:
+        """The filters of the sources."""
+
+    def aggregate(self, table: FilterTable, h: Tensor) -> Tensor:
+        """Normalised filters times h: from the sources to the rows."""
+
+    def hop(self, weight: Tensor, bias: Tensor, further: int = 0) -> Tensor:
+        """The normalised adjacency times X W, plus b, of the nodes that `further` hops need."""
+
+    def hop_rows(self, h: Tensor) -> Tensor:
+        """A copy of the rows, out of what :meth:`hop` gave with ``further=0``."""
+
+    def inner(self, key: Hashable, h: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
+        """New values of the sources from h, row by row; views of one evaluation share them."""
+
+    def propagate(self, h: Tensor) -> Tensor:
+        """The normalised adjacency times h, values of the nodes that one further hop needs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """What a pass knows before its first random number.
+
+    Shapes:
+        parts, by branch: what its `encode` gave, one row per source.
+    """
+
+    pump: PumpOutput
+    table: FilterTable
+    parts: dict[str, Tensor]
+
+    @property
+    def pump_loss(self) -> Tensor:
+        """Trace ratio plus orthogonality."""
+        return self.pump.loss
+
+    def detach(self) -> Encoding:
+        """The same values without gradients."""
+        table = FilterTable(self.table.index, self.table.weight.detach(), self.table.branches)
+        return Encoding(self.pump, table, {k: part.detach() for k, part in self.parts.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class DJOutput:
+    """Everything one pass computes.
+
+    Shapes:
+        logits ``[n, classes]``, embeddings of each branch ``[n, width]``, alpha ``[blocks]``.
+    """
+
+    logits: Tensor
+    pump: PumpOutput
+    table: FilterTable
+    embeddings: tuple[Tensor, ...]
+    alpha: Tensor
+
+    @property
+    def pump_loss(self) -> Tensor:
+        """Trace ratio plus orthogonality."""
+        return self.pump.loss
+
+
+@dataclass(frozen=True, eq=False)
+class GraphView:
+    """A graph in one process: the sources are all nodes, the rows all of them or some.
+
+    Args:
+        features: X.
+        operators: The graph.
+        adjacency: The rows of A.
+        homophilic: The rows of the normalised adjacency.
+        index: Which rows; all by default.
+        ranks: Rank lists of the twin classes where they are known; searched by default.
+
+    Shapes:
+        features ``[n, F]``, adjacency and homophilic ``[rows, n]``, index ``[rows]``.
+    """
+
+    features: Features
+    operators: GraphOperators
+    adjacency: SparseOperator
+    homophilic: SparseOperator
+    index: Tensor | None = None
+    ranks: Tensor | None = None
+    windows: Windows = (None, None)
+
+    @classmethod
+    def of(cls, features: Features, operators: GraphOperators) -> GraphView:
+        """All rows."""
+        return cls(features, operators, operators.adjacency, operators.homophilic)
+
+    def rows(self, index: Tensor) -> GraphView:
+        """Some rows of the same graph, with the same sources."""
+        chosen = index.cpu().numpy()
+        adjacency, homophilic = (
+            SparseOperator.from_scipy(whole.to_scipy()[chosen], whole.dtype, whole.device)
+            for whole in (self.operators.adjacency, self.operators.homophilic)
+        )
+        return replace(self, index=index, adjacency=adjacency, homophilic=homophilic)
+
+    def positions(self, pump: DiffusionPump) -> PumpOutput:
+        """One product with A."""
+        output: PumpOutput = pump(self.operators.adjacency, self.operators.degree)
+        return output
+
+    def filters(self, model: DJGNN, u: Tensor) -> FilterTable:
+        """Fixed ones, or the rank lists of U with their coefficients."""
+        if model.fixed_filters is not None:
+            return model.fixed_filters
+        twins = self.operators.twins
+        ranks = model.ranks(u, twins) if self.ranks is None else self.ranks
+        hierarchy = JumpHierarchy(ranks, twins)
+        return filter_table(u, hierarchy, model.branches, model.scale(self.operators))
+
+    def aggregate(self, table: FilterTable, h: Tensor) -> Tensor:
+        """All filters at once."""
+        return aggregate(table, h, self.index)
+
+    def hop(self, weight: Tensor, bias: Tensor, further: int = 0) -> Tensor:
+        """Of all nodes, whatever is asked for: evaluation and training share it."""
+        return (self.operators.homophilic @ (self.features @ weight)).add_(bias)
+
+    def hop_rows(self, h: Tensor) -> Tensor:
+        """Chosen by index."""
+        return h.clone() if self.index is None else h.index_select(0, self.index)
+
+    def inner(self, key: Hashable, h: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
+        """Of all nodes at once."""
+        return compute(h)
+
+    def propagate(self, h: Tensor) -> Tensor:
+        """One product."""
+        return self.homophilic @ h
+
+    def gather(self, logits: Tensor) -> Tensor:
+        """Logits of the rows of all processes: this one has them."""
+        return logits
+
+    def reduce(self, parameters: Iterable[Tensor]) -> None:
+        """Gradients of all processes: this one has them."""
+
+    def whole(self, encoding: Encoding) -> Encoding:
+        """An encoding whose filters are those of all nodes: they are."""
+        return encoding

@@ -1,0 +1,175 @@
+"""The rows of one process: values of other nodes come from their processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from djgnn.filters import FilterTable
+from djgnn.filters.aggregate import looped_entries, normalize_entries, sum_entries
+from djgnn.filters.table import rank_weights
+from djgnn.graph.operator import SparseOperator
+from djgnn.model import DJGNN
+from djgnn.model.dropout import Window
+from djgnn.model.views import Encoding, Features, Windows
+from djgnn.pump import DiffusionPump, PumpOutput
+from djgnn.pump.pump import gram_orthogonality, pump, ratio_of
+from djgnn.training.distributed.collectives import (
+    gather,
+    gather_inputs,
+    gather_results,
+    owned,
+    reduce_gradients,
+)
+from djgnn.training.distributed.halo import HaloOperator, Plan
+
+if TYPE_CHECKING:
+    from djgnn.training.distributed.operators import ShardOperators
+
+
+@dataclass(frozen=True, eq=False)
+class ShardView:
+    """A view (:class:`djgnn.model.views.View`) whose sources are the nodes of one process.
+
+    Every process must make the same calls at the same time.
+
+    Args:
+        features: X of the own nodes.
+        operators: The own rows of the graph.
+        index: The rows, counted from the first own node.
+        first: Place of the first row among the rows of all processes.
+        sizes: How many rows each process has.
+        adjacency: The rows of A.
+        homophilic: The rows of the normalised adjacency.
+
+    Shapes:
+        features ``[own, F]``, index ``[m]``, adjacency ``[m, n]``, homophilic ``[m, seen]``.
+    """
+
+    features: Features
+    operators: ShardOperators
+    index: Tensor
+    first: int
+    sizes: list[int]
+    adjacency: SparseOperator
+    homophilic: HaloOperator
+
+    @classmethod
+    def of(cls, features: Features, operators: ShardOperators) -> ShardView:
+        """All own nodes."""
+        shard = operators.shard
+        own = torch.arange(shard.last - shard.first, device=operators.degree.device)
+        matrices = (operators.adjacency, operators.homophilic)
+        return cls(features, operators, own, shard.first, shard.sizes, *matrices)
+
+    def rows(self, index: Tensor) -> ShardView:
+        """The own ones among some nodes.
+
+        Args:
+            index: Ascending, the same on every process.
+        """
+        operators, shard = self.operators, self.operators.shard
+        sizes = shard.counts(index)
+        begin = sum(sizes[: shard.rank])
+        own = index[begin : begin + sizes[shard.rank]] - shard.first
+        chosen = own.cpu().numpy()
+        near, halo = operators.adjacency, operators.homophilic
+        some, kind = halo.operator.to_scipy()[chosen], (near.dtype, near.device)
+        return replace(
+            self,
+            index=own,
+            first=begin,
+            sizes=sizes,
+            adjacency=SparseOperator.from_scipy(near.to_scipy()[chosen], *kind),
+            homophilic=HaloOperator.of(
+                operators.group, shard, some, halo.plan.what, *kind, halo.nodes
+            ),
+        )
+
+    @property
+    def windows(self) -> Windows:
+        """Sources are parts of all nodes, rows of the rows of all processes."""
+        shard = self.operators.shard
+        return Window(shard.first, shard.num_nodes), Window(self.first, sum(self.sizes))
+
+    def positions(self, pump_: DiffusionPump) -> PumpOutput:
+        """Each process computes its own; all get all of them."""
+        operators, shard, group = self.operators, self.operators.shard, self.operators.group
+        if pump_.source == "adjacency":
+            own = pump(operators.adjacency, pump_.weight, pump_.bias)
+        else:
+            own = pump(None, pump_.weight[:, shard.first : shard.last], pump_.bias)
+        u = gather_inputs(group, own, shard.sizes, "positions")
+        # All processes sum over all nodes, so that the losses have the bits that one process gives
+        # them, and gradients of U are added up in its order.
+        rows = (shard.first, shard.last)
+        energy = (operators.degree * owned(u, *rows).square().sum(dim=1)).sum()
+        spread = gather_results(group, operators.adjacency @ u, shard.sizes, "positions")
+        affinity = (owned(u, *rows) * spread).sum()
+        gram = owned(u, *rows).t() @ owned(u, *rows)
+        return PumpOutput(u, ratio_of(energy, affinity), gram_orthogonality(gram))
+
+    def filters(self, model: DJGNN, u: Tensor) -> FilterTable:
+        """Of the own nodes, ranked among all nodes."""
+        if model.fixed_filters is not None:
+            return model.fixed_filters
+        mine = self.operators
+        ranks = model.ranks(u, mine.twins, mine.classes)
+        weight = rank_weights(u, mine.twins, ranks, model.scale(mine), mine.classes)
+        return FilterTable(ranks[mine.place], weight.index_select(0, mine.place), model.branches)
+
+    def aggregate(self, table: FilterTable, h: Tensor) -> Tensor:
+        """As :func:`djgnn.filters.aggregate`, with the rows of X W that other processes have.
+
+        X W is cut into one row per node and branch; of these only those are fetched that an entry
+        of a filter names, each once.
+        """
+        branches, count = table.branches, table.num_branches
+        position, value, root = looped_entries(table, self.operators.shard.first)
+        position, value = (part.index_select(0, self.index) for part in (position, value))
+        needed, index = torch.unique(position, return_inverse=True)
+        # The last is asked for again until whole rows of all branches are full.
+        needed = torch.cat([needed, needed[-1:].expand(-needed.numel() % count)])
+        plan = Plan.of(self.operators.group, self.operators.shard, needed, "jumps", count)
+        near = plan.fetch(h.reshape(-1, h.shape[1] // count)).view(-1, h.shape[1])
+        roots = plan.fetch(root.reshape(-1, 1)).view(-1)
+        theirs = roots.index_select(0, index.reshape(-1)).view_as(value)
+        value = normalize_entries(branches, value, root.index_select(0, self.index), theirs)
+        return sum_entries(branches, index, value, near)
+
+    def hop(self, weight: Tensor, bias: Tensor, further: int = 0) -> Tensor:
+        """Of the own nodes, whatever is asked for: evaluation and training share it."""
+        return (self.operators.homophilic @ (self.features @ weight)).add_(bias)
+
+    def hop_rows(self, h: Tensor) -> Tensor:
+        """Chosen by index."""
+        return h.index_select(0, self.index)
+
+    def inner(self, key: Hashable, h: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
+        """Of the own nodes at once."""
+        return compute(h)
+
+    def propagate(self, h: Tensor) -> Tensor:
+        """One product, with the rows of h that other processes have."""
+        return self.homophilic @ h
+
+    def gather(self, logits: Tensor) -> Tensor:
+        """Logits of the rows of all processes."""
+        return gather_results(self.operators.group, logits, self.sizes, "logits")
+
+    def reduce(self, parameters: Iterable[Tensor]) -> None:
+        """Sum the gradients of all processes."""
+        reduce_gradients(self.operators.group, parameters)
+
+    def whole(self, encoding: Encoding) -> Encoding:
+        """The filters of all nodes; what branches encoded stays that of the own ones."""
+        table, shard = encoding.table, self.operators.shard
+        index, weight = (
+            gather(self.operators.group, part.detach(), shard.sizes, "record")
+            for part in (table.index, table.weight)
+        )
+        return replace(encoding, table=FilterTable(index, weight, table.branches))
