@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,9 +12,6 @@ from djgnn.errors import InputError
 from djgnn.graph.checks import MASKS
 from djgnn.graph.graph import Graph
 from djgnn.graph.labels import class_order, is_unknown
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 SPARSE_BELOW = 0.25
 SPARSE_COLUMNS = 32
@@ -60,24 +56,32 @@ def from_pyg(data: Any, name: str = "graph") -> Graph:
         >>> from_pyg(d).y.tolist()
         [0, -1]
     """
-    edge_index = _numpy(getattr(data, "edge_index", None))
+    edge_index, x, y, weight, *masks = (
+        _array(getattr(data, key, None)) for key in ("edge_index", "x", "y", "edge_weight", *MASKS)
+    )
     if edge_index is None or isinstance(edge_index, dict):
         raise InputError(
             "data: must be a homogeneous graph with `edge_index`; convert with `to_homogeneous()` "
             f"or store the adjacency as `edge_index` (got {type(data).__name__})"
         )
-    x = compact(_features(getattr(data, "x", None)))
-    y = _labels(_numpy(getattr(data, "y", None)))
+    if y is not None:
+        y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+        if y.ndim != 1:
+            raise InputError(
+                "y: must be one class per node; several labels per node are not supported "
+                f"(got {list(y.shape)})"
+            )
+        y = np.where(np.isnan(y), -1, y) if y.dtype.kind == "f" else y
+    given = {
+        key: mask.astype(bool) for key, mask in zip(MASKS, masks, strict=True) if mask is not None
+    }
+    splits = max((mask.shape[1] for mask in given.values() if mask.ndim == 2), default=1)
+    for key, mask in given.items():
+        columns = np.repeat(mask[:, None], splits, axis=1) if mask.ndim == 1 else mask
+        given[key] = columns if y is None else columns & (y >= 0)[:, None]
     sized = next((part for part in (x, y) if part is not None), None)
-    return Graph(
-        edge_index=edge_index,
-        num_nodes=int(data.num_nodes if sized is None else sized.shape[0]),
-        x=x,
-        y=y,
-        edge_weight=_numpy(getattr(data, "edge_weight", None)),
-        name=name,
-        **_masks(data, y),
-    )
+    size = int(data.num_nodes if sized is None else sized.shape[0])
+    return Graph(edge_index, size, x=compact(x), y=y, edge_weight=weight, name=name, **given)
 
 
 def from_scipy(matrix: Any, x: Any = None, y: Any = None, **fields: Any) -> Graph:
@@ -134,7 +138,7 @@ def from_networkx(
         name: Name of the graph.
 
     Raises:
-        InputError: If an attribute is missing or not a number, or networkx is not installed.
+        InputError: If an attribute is missing or not a number.
 
     Example:
         >>> import networkx
@@ -142,21 +146,18 @@ def from_networkx(
         >>> from_networkx(g).node_names, from_networkx(g).num_edges
         (('a', 'b'), 2)
     """
-    try:
-        networkx = import_module("networkx")
-    except ImportError as error:
-        raise InputError(f"networkx: is not installed; `pip install networkx` (got {error})") from (
-            error
-        )
-    if not isinstance(g, networkx.Graph):
+    if not all(hasattr(g, part) for part in ("nodes", "edges", "is_directed")):
         raise InputError(f"g: must be a networkx graph (got {type(g).__name__})")
     index = {node: i for i, node in enumerate(g)}
     ends = [(index[u], index[v], d.get(weight, 1)) for u, v, d in g.edges(data=True)]
     if not g.is_directed():
         ends += [(v, u, w) for u, v, w in ends if u != v]
-    y, classes = (
-        _named_labels([d.get(label) for _, d in g.nodes(data=True)]) if label else (None,) * 2
-    )
+    y, classes = None, None
+    if label:
+        texts = [None if is_unknown(v) else str(v) for _, v in g.nodes(data=label)]
+        classes = tuple(class_order(list({text for text in texts if text is not None})))
+        code = {name: number for number, name in enumerate(classes)}
+        y = np.array([-1 if text is None else code[text] for text in texts])
     return Graph(
         edge_index=np.array([e[:2] for e in ends], dtype=np.int64).reshape(-1, 2).T,
         num_nodes=len(index),
@@ -167,15 +168,6 @@ def from_networkx(
         class_names=classes,
         name=name,
     )
-
-
-def _named_labels(values: Sequence[Hashable]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    unknown = [is_unknown(v) for v in values]
-    texts = [str(v) for v in values]
-    order = class_order(list({t for t, u in zip(texts, unknown, strict=True) if not u}))
-    code = {name: c for c, name in enumerate(order)}
-    y = [-1 if u else code[t] for t, u in zip(texts, unknown, strict=True)]
-    return np.array(y, dtype=np.int64), tuple(order)
 
 
 def _attributes(g: Any, features: str | Sequence[str] | None) -> Any:
@@ -199,37 +191,12 @@ def _attributes(g: Any, features: str | Sequence[str] | None) -> Any:
         ) from error
 
 
-def _labels(y: Any) -> Any:
-    if y is None:
-        return None
-    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
-    if y.ndim != 1:
-        raise InputError(
-            "y: must be one class per node; several labels per node are not supported "
-            f"(got {list(y.shape)})"
-        )
-    return np.where(np.isnan(y), -1, y) if y.dtype.kind == "f" else y
-
-
-def _masks(data: Any, y: Any) -> dict[str, Any]:
-    masks = {key: _numpy(getattr(data, key, None)) for key in MASKS}
-    given = {key: mask.astype(np.bool_) for key, mask in masks.items() if mask is not None}
-    splits = max((mask.shape[1] for mask in given.values() if mask.ndim == 2), default=1)
-    for key, mask in given.items():
-        columns = np.repeat(mask[:, None], splits, axis=1) if mask.ndim == 1 else mask
-        given[key] = columns if y is None else columns & (y >= 0)[:, None]
-    return given
-
-
-def _features(x: Any) -> Any:
-    if x is not None and getattr(x, "layout", None) is not None and "sparse" in str(x.layout):
-        coo = x.detach().cpu().to_sparse_coo().coalesce()
-        rows, columns = coo.indices().numpy()
-        return sp.csr_array((coo.values().numpy(), (rows, columns)), shape=tuple(coo.shape))
-    return _numpy(x)
-
-
-def _numpy(value: Any) -> Any:
+def _array(value: Any) -> Any:
+    """A tensor as a NumPy array or CSR matrix; a dict, as heterogeneous graphs have, as it is."""
     if value is None or isinstance(value, dict):
         return value
+    if "sparse" in str(getattr(value, "layout", "")):
+        coo = value.detach().cpu().to_sparse_coo().coalesce()
+        rows, columns = coo.indices().numpy()
+        return sp.csr_array((coo.values().numpy(), (rows, columns)), shape=tuple(coo.shape))
     return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)

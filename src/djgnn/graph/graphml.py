@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 from xml.etree.ElementTree import Element, ParseError
 from xml.sax.saxutils import escape, quoteattr
 
@@ -33,26 +33,6 @@ START = (
     '<?xml version="1.0" encoding="utf-8"?>\n'
     '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
 )
-
-
-class Key(NamedTuple):
-    """One declared attribute of nodes or edges."""
-
-    name: str
-    kind: str
-    default: str | None
-    drawing: bool
-
-
-@dataclass
-class Table:
-    """The nodes or the edges of a file: the keys of their attributes by id, and one dict each."""
-
-    where: str
-    tag: str
-    ids: dict[str, str]
-    keys: dict[str, Key] = field(default_factory=dict)
-    rows: list[dict[str, str]] = field(default_factory=list)
 
 
 def read_graphml(path: str | Path, **options: Unpack[TableOptions]) -> Graph:
@@ -83,25 +63,84 @@ def read_graphml(path: str | Path, **options: Unpack[TableOptions]) -> Graph:
     import polars as pl
 
     file = readable_file(path)
-    named = {key: value for key, value in options.items() if value is not None}
-    for role in ("node", "source", "target"):
-        if role in named:
+    for role, column in options.items():
+        if role in ("node", "source", "target") and column is not None:
             raise InputError(
-                f"{file}: GraphML itself says which are the ids; leave `{role}=` out "
-                f"(got {named[role]!r})"
+                f"{file}: GraphML says itself which are the ids; leave `{role}=` out "
+                f"(got {column!r})"
             )
-    nodes = Table(f"{file} (nodes)", "node", {ID: "id"})
-    edges = Table(f"{file} (edges)", "edge", {SOURCE: "source", TARGET: "target"})
-    undirected = _parse(file, (nodes, edges))
+    nodes = _Table(f"{file} (nodes)", "node", {ID: "id"})
+    edges = _Table(f"{file} (edges)", "edge", {SOURCE: "source", TARGET: "target"})
+    undirected = _parse(str(file), nodes, edges)
     options = {"name": file.stem, **options, "node": ID, "source": SOURCE, "target": TARGET}
-    edge_table = _frame(edges)
+    edge_table = edges.frame()
     if undirected and len(undirected) == len(edges.rows):
         options["symmetric"] = True
     elif not options.get("symmetric"):
         back = edge_table[undirected].filter(pl.col(SOURCE) != pl.col(TARGET))
         back = back.rename({SOURCE: TARGET, TARGET: SOURCE}).select(edge_table.columns)
         edge_table = edge_table.vstack(back)
-    return assemble(edges.where, edge_table, nodes.where, _frame(nodes), options)
+    return assemble(edges.where, edge_table, nodes.where, nodes.frame(), options)
+
+
+@dataclass
+class _Table:
+    """The nodes or the edges of a file: the <key> of each attribute, one dict per element."""
+
+    where: str
+    tag: str
+    ids: dict[str, str]
+    keys: dict[str, Element] = field(default_factory=dict)
+    rows: list[dict[str, str]] = field(default_factory=list)
+
+    def add(self, element: Element) -> None:
+        """Append a <node> or <edge> with its <data>."""
+        place = f"<{self.tag}> {len(self.rows) + 1}"
+        row = {column: _need(self.where, element, name, place) for column, name in self.ids.items()}
+        for part in element:
+            if part.tag.rpartition("}")[2] != "data":
+                continue
+            code = _need(self.where, part, "key", f"<data> of {place}")
+            if code not in self.keys:
+                what = f"<data> of {place} names no declared <key>; declare it for='{self.tag}'"
+                raise _wrong(self.where, what, code)
+            if code in row:
+                name = self.keys[code].get("attr.name", code)[:80]
+                raise _wrong(self.where, f"{place} gives {name!r} twice; keep one", part.text)
+            if "yfiles.type" not in self.keys[code].attrib:  # a drawing
+                row[code] = part.text or ""
+        self.rows.append(row)
+
+    def frame(self) -> pl.DataFrame:
+        """The rows with the attributes that occur, as text; truth values as such."""
+        import polars as pl
+
+        given, count = set().union(*self.rows), len(self.rows)
+        defaults = {
+            code: "".join(part.text or "" for part in key if part.tag.endswith("default"))
+            for code, key in self.keys.items()
+            if "yfiles.type" not in key.attrib
+        }
+        codes = [code for code in defaults if code in given or defaults[code]]
+        names = [self.keys[code].get("attr.name", code) for code in codes]
+        check_distinct(self.where, names)
+        text = sum(len(defaults[code]) for code in codes) * count
+        if len(codes) * count > MOST_CELLS or text > MOST_TEXT:
+            raise InputError(
+                f"{self.where}: {len(codes)} attributes of {count} elements with defaults of "
+                f"{text} characters in all are too many for this format; store the graph as tables "
+                f"or .npz (got {len(codes) * count} cells)"
+            )
+        frame = pl.DataFrame(self.rows, schema=dict.fromkeys((*self.ids, *codes), pl.String))
+        columns = [frame[name] for name in self.ids]
+        for code, name in zip(codes, names, strict=True):
+            column = frame[code].alias(name)
+            column = column.fill_null(defaults[code]) if defaults[code] else column
+            truth = self.keys[code].get("attr.type") == "boolean"
+            if truth and column.is_in(list(TRUTH)).all():
+                column = column.replace_strict(TRUTH, return_dtype=pl.Boolean)
+            columns.append(column)
+        return pl.DataFrame(columns)
 
 
 class _Parser(DefusedXMLParser):
@@ -112,8 +151,8 @@ class _Parser(DefusedXMLParser):
             super().defused_start_doctype_decl(name, system, public, inside)
 
 
-def _parse(file: Path, tables: tuple[Table, Table]) -> list[int]:
-    """Fill the tables of nodes and edges; the numbers of the edges without direction."""
+def _parse(file: str, nodes: _Table, edges: _Table) -> list[int]:
+    """Fill the tables; the numbers of the edges without direction."""
     undirected: list[int] = []
     path: list[str] = []
     graph: Element | None = None
@@ -131,111 +170,54 @@ def _parse(file: Path, tables: tuple[Table, Table]) -> list[int]:
             path.append(tag)
             continue
         path.pop()
-        if "data" in path:  # drawings of an editor
+        if "data" in path:  # a drawing of an editor
             continue
         if tag == "key":
-            _declare(file, element, tables)
+            code = _need(file, element, "id", "<key>")
+            for table in (nodes, edges):
+                if element.get("for", "all") in (table.tag, "all"):
+                    if code in table.keys:
+                        raise _wrong(file, "declares a <key> twice; keep one", code)
+                    table.keys[code] = element
         elif tag == "hyperedge":
             raise _wrong(file, "has a hyperedge; replace it by edges between two nodes", tag)
         elif tag in ("node", "edge"):
             if graph is None or path[-1] != "graph":
                 raise _wrong(file, f"<{tag}> must stand directly in <graph>", "/".join(path))
-            _add_row(file, element, tables[tag == "edge"])
+            (nodes if tag == "node" else edges).add(element)
             default = "false" if graph.get("edgedefault") == "undirected" else "true"
             if tag == "edge" and element.get("directed", default) == "false":
-                undirected.append(len(tables[1].rows) - 1)
+                undirected.append(len(edges.rows) - 1)
             graph[:] = []  # what was read need not be kept
     if graph is None:
         raise _wrong(file, "has no <graph>; write it as GraphML", "an empty document")
     return undirected
 
 
-def _events(file: Path) -> Iterator[tuple[str, Element]]:
+def _events(file: str) -> Iterator[tuple[str, Element]]:
     """Every tag when it starts and when it is complete; errors of the parser as `InputError`."""
     try:
         with readable_file(file).open("rb") as stream:
             yield from iterparse(stream, ("start", "end"), parser=_Parser(forbid_dtd=True))
+    except InputError:
+        raise
     except DefusedXmlException as error:
         what = "declares an XML entity or element types, which are never expanded; delete "
         raise _wrong(file, f"{what}everything from '<!DOCTYPE' to ']>'", error) from error
     except (ParseError, LookupError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
         raise _wrong(file, "is not well-formed XML; write the file again", error) from error
 
 
-def _declare(file: Path, element: Element, tables: tuple[Table, Table]) -> None:
-    """A <key>: an attribute of nodes, edges or both."""
-    code = _need(file, element, "id", "<key>")
-    default = next((part.text or "" for part in element if part.tag.endswith("default")), None)
-    name, kind = element.get("attr.name", code), element.get("attr.type", "string")
-    for table in tables:
-        if element.get("for", "all") in (table.tag, "all"):
-            if code in table.keys:
-                raise _wrong(file, "declares a <key> twice; keep one", code)
-            table.keys[code] = Key(name, kind, default, "yfiles.type" in element.attrib)
-
-
-def _add_row(file: Path, element: Element, table: Table) -> None:
-    """A <node> or <edge> with its <data>."""
-    place = f"<{table.tag}> {len(table.rows) + 1}"
-    row = {column: _need(file, element, name, place) for column, name in table.ids.items()}
-    for part in element:
-        if part.tag.rpartition("}")[2] != "data":
-            continue
-        code = _need(file, part, "key", f"<data> of {place}")
-        if code not in table.keys:
-            what = f"<data> of {place} names no declared <key>; declare it with for='{table.tag}'"
-            raise _wrong(file, what, code)
-        key = table.keys[code]
-        if code in row:
-            raise _wrong(file, f"{place} gives {key.name[:80]!r} twice; keep one", part.text)
-        if not key.drawing:
-            row[code] = part.text or ""
-    table.rows.append(row)
-
-
-def _need(file: Path, element: Element, attribute: str, place: str) -> str:
+def _need(where: str, element: Element, attribute: str, place: str) -> str:
     value = element.get(attribute)
     if value is None:
         given = ", ".join(element.attrib) or "none"
-        raise _wrong(file, f"{place} has no {attribute!r}; add it", given)
+        raise _wrong(where, f"{place} has no {attribute!r}; add it", given)
     return value
 
 
-def _wrong(file: Path, what: str, got: object) -> InputError:
-    return InputError(f"{file}: {what} (got {str(got)[:80]!r})")
-
-
-def _frame(table: Table) -> pl.DataFrame:
-    """The rows with the attributes that occur, as text; truth values as such."""
-    import polars as pl
-
-    count = len(table.rows)
-    given = set().union(*table.rows)
-    keys = {c: k for c, k in table.keys.items() if c in given or (k.default and not k.drawing)}
-    check_distinct(table.where, [key.name for key in keys.values()])
-    if len(keys) * count > MOST_CELLS:
-        raise InputError(
-            f"{table.where}: {len(keys)} attributes of {count} elements are too many for this "
-            f"format; store the graph as tables or .npz (got {len(keys) * count} cells)"
-        )
-    if sum(len(key.default or "") for key in keys.values()) * count > MOST_TEXT:
-        longest = max(keys.values(), key=lambda key: len(key.default or ""))
-        raise InputError(
-            f"{table.where}: the default of attribute {longest.name[:80]!r} is too long to be "
-            f"repeated for {count} elements; shorten it (got {len(longest.default or '')} "
-            "characters)"
-        )
-    frame = pl.DataFrame(table.rows, schema=dict.fromkeys((*table.ids, *keys), pl.String))
-    columns = [frame[name] for name in table.ids]
-    for code, key in keys.items():
-        column = frame[code].alias(key.name)
-        column = column if key.default is None else column.fill_null(key.default)
-        if key.kind == "boolean" and column.is_in(list(TRUTH)).all():
-            column = column.replace_strict(TRUTH, return_dtype=pl.Boolean)
-        columns.append(column)
-    return pl.DataFrame(columns)
+def _wrong(where: str, what: str, got: object) -> InputError:
+    return InputError(f"{where}: {what} (got {str(got)[:80]!r})")
 
 
 def write_graphml(graph: Graph, path: str | Path, split: int | None = 0) -> None:
@@ -263,10 +245,11 @@ def write_graphml(graph: Graph, path: str | Path, split: int | None = 0) -> None
                     f"rename it, or write tables or .npz (got {name!r})"
                 )
     key = '<key id="{0}" for="{1}" attr.name="{0}" attr.type="{2}">{3}</key>\n'
-    zero = "<default>0</default>"
     keys = [key.format(name, "node", "string", "") for name in ("label", "split")]
+    zero = "<default>0</default>"
     keys += [key.format(f"f{f}", "node", "float", zero) for f in range(graph.num_features)]
-    keys += [key.format("weight", "edge", "float", "")] if graph.edge_weight is not None else []
+    weights = graph.edge_weight
+    keys += [] if weights is None else [key.format("weight", "edge", "float", "")]
     with atomic_write(path) as stream:
         stream.write(f'{START}{"".join(keys)}<graph edgedefault="directed">\n'.encode())
         for table in node_tables(graph, split):
@@ -274,14 +257,12 @@ def write_graphml(graph: Graph, path: str | Path, split: int | None = 0) -> None
                 data = "".join(
                     f'<data key="{column}">{escape(cell, {chr(13): "&#13;"})}</data>'
                     for column, cell in zip(table.columns[1:], cells, strict=True)
-                    if cell is not None
-                    and (column in ("label", "split") or cell not in ("0", "0.0"))
+                    if cell is not None and (column[0] != "f" or cell not in ("0", "0.0"))
                 )
                 stream.write(f"<node id={quoteattr(name)}>{data}</node>\n".encode())
-        quoted = [quoteattr(name) for name in graph.names()]
-        weights = graph.edge_weight
+        names = [quoteattr(name) for name in graph.names()]
         for place, (source, target) in enumerate(graph.edge_index.T.tolist()):
             weight = "" if weights is None else f'<data key="weight">{weights[place]!s}</data>'
-            line = f"<edge source={quoted[source]} target={quoted[target]}>{weight}</edge>\n"
+            line = f"<edge source={names[source]} target={names[target]}>{weight}</edge>\n"
             stream.write(line.encode())
         stream.write(b"</graph>\n</graphml>\n")

@@ -122,10 +122,6 @@ def read_weights(where: str, column: pl.Series) -> NDArray[np.float64]:
     """
     import polars as pl
 
-    if column.dtype.is_nested() or column.dtype == pl.Binary:
-        raise InputError(
-            f"{where}: column {column.name!r} holds weights; store numbers (got {column.dtype})"
-        )
     values = column.str.strip_chars() if column.dtype == pl.String else column
     numbers = values.cast(pl.Float64, strict=False)
     good = numbers.is_finite().fill_null(False) & (numbers >= 0).fill_null(False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -10,6 +10,8 @@ from djgnn.checking import check_file
 from djgnn.errors import InputError
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from djgnn.graph.graph import Graph
 
 DUPLICATES = ("first", "sum", "mean", "max", "error")
@@ -81,14 +83,7 @@ class TableOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column of a table is what.
-
-    Args:
-        where: The file of the table, for messages.
-        roles: The column of every role, ``None`` = there is none.
-        features: Feature columns of a node table.
-        unused: Columns of a node table that are not used.
-    """
+    """Which column of a table is what: one per role, ``None`` = none; `where` is its file."""
 
     where: str
     roles: Mapping[str, str | None]
@@ -96,12 +91,13 @@ class Columns:
     unused: list[str] = field(default_factory=list)
 
 
-def node_columns(where: str, found: Sequence[str], options: TableOptions) -> Columns:
+def node_columns(where: str, table: pl.DataFrame, options: TableOptions) -> Columns:
     """Find the columns of a node table.
 
     Raises:
-        InputError: If a column that is needed or was named is not there.
+        InputError: If a column that is needed or was named is not there, or holds lists or bytes.
     """
+    found = table.columns
     known = options.get("known")
     trained = dict(known["features"]) if known else {}
     free = [column for column in found if column not in trained]
@@ -114,15 +110,17 @@ def node_columns(where: str, found: Sequence[str], options: TableOptions) -> Col
         features = _known_features(where, found, features, known)
         roles = {"label": None, "split": None}
     unused = [column for column in found if column not in {*taken, *features}]
+    _check_cells(where, table, [node, *roles.values(), *features])
     return Columns(where, {"node": node, **roles}, features, unused)
 
 
-def edge_columns(where: str, found: Sequence[str], options: TableOptions) -> Columns:
+def edge_columns(where: str, table: pl.DataFrame, options: TableOptions) -> Columns:
     """Find the columns of an edge table.
 
     Raises:
-        InputError: If a column that is needed or was named is not there.
+        InputError: If a column that is needed or was named is not there, or holds lists or bytes.
     """
+    found = table.columns
     roles = {role: pick_column(where, found, role, options) for role in ("source", "target")}
     if roles["source"] == roles["target"]:
         raise InputError(
@@ -132,7 +130,22 @@ def edge_columns(where: str, found: Sequence[str], options: TableOptions) -> Col
     known = options.get("known")
     if known and options.get("weight") is None:  # without the weights it is another graph
         options = {**options, "weight": known["roles"].get("weight")}
-    return Columns(where, {**roles, "weight": pick_column(where, found, "weight", options)})
+    roles["weight"] = pick_column(where, found, "weight", options)
+    _check_cells(where, table, roles.values())
+    return Columns(where, roles)
+
+
+def _check_cells(where: str, table: pl.DataFrame, used: Iterable[str | None]) -> None:
+    """Refuse columns with lists, structs or bytes."""
+    import polars as pl
+
+    for name in filter(None, used):
+        dtype = table.schema[name]
+        if dtype.is_nested() or dtype == pl.Binary:
+            raise InputError(
+                f"{where}: column {name!r} holds lists or bytes; store one number or text per cell "
+                f"(got {dtype})"
+            )
 
 
 def pick_column(where: str, columns: Sequence[str], role: str, options: TableOptions) -> str | None:
@@ -226,10 +239,9 @@ def check_options(options: TableOptions) -> None:
     Raises:
         InputError: With those that there are.
     """
-    strange = [name for name in options if name not in TableOptions.__annotations__]
-    if strange:
+    for name in options.keys() - TableOptions.__annotations__.keys():
         known = ", ".join(TableOptions.__annotations__)
-        raise InputError(f"{strange[0]}: no such option of tables; there are {known}")
+        raise InputError(f"{name}: no such option of tables; there are {known}")
     rule = options.get("duplicates", "first")
     if rule not in DUPLICATES:
         raise InputError(f"duplicates: must be one of {', '.join(DUPLICATES)} (got {rule!r})")

@@ -103,8 +103,8 @@ def assemble(
         InputError: With file, row, column and remedy.
     """
     check_options(options)
-    node_roles = node_columns(node_file, nodes.columns, options)
-    edge_roles = edge_columns(edge_file, edges.columns, options)
+    node_roles = node_columns(node_file, nodes, options)
+    edge_roles = edge_columns(edge_file, edges, options)
     fields, ids, features = _node_fields(nodes, node_roles, options)
     fields |= _edge_fields(edges, edge_roles, ids, options)
     names = feature_names(features)
@@ -127,12 +127,15 @@ def _node_fields(
 
     where, roles = columns.where, columns.roles
     ids = _ids(where, table[str(roles["node"])])
-    for name in (*filter(None, roles.values()), *columns.features):
-        if table[name].dtype.is_nested() or table[name].dtype == pl.Binary:
-            raise InputError(
-                f"{where}: column {name!r} holds lists or bytes; store one number or text per cell "
-                f"(got {table[name].dtype})"
-            )
+    if not len(ids):
+        raise InputError(f"{where}: has no rows; give one row per node (got a header only)")
+    empty = ids.is_null() | (ids == "")
+    if empty.any():
+        raise row_error(where, int(np.argmax(empty.to_numpy())), ids, "every node needs an id")
+    if ids.n_unique() < len(ids):
+        row = int(np.argmin(ids.is_first_distinct().to_numpy()))
+        first = int(np.argmax((ids == ids[row]).to_numpy())) + 1
+        raise row_error(where, row, ids, f"node already given in row {first}; keep one")
     fields: dict[str, Any] = {}
     if roles["label"]:
         labels = table[roles["label"]]
@@ -159,25 +162,10 @@ def _node_fields(
 
 
 def _ids(where: str, column: pl.Series) -> pl.Series:
-    """Node ids as text, each present and used once."""
-    ids = _names(where, column)
-    if not len(ids):
-        raise InputError(f"{where}: has no rows; give one row per node (got a header only)")
-    empty = ids.is_null() | (ids == "")
-    if empty.any():
-        raise row_error(where, int(np.argmax(empty.to_numpy())), column, "every node needs an id")
-    if ids.n_unique() < len(ids):
-        row = int(np.argmin(ids.is_first_distinct().to_numpy()))
-        first = int(np.argmax((ids == ids[row]).to_numpy())) + 1
-        raise row_error(where, row, ids, f"node already given in row {first}; keep one")
-    return ids
-
-
-def _names(where: str, column: pl.Series) -> pl.Series:
     """A column of ids as text."""
     import polars as pl
 
-    if column.dtype.is_float() or column.dtype.is_nested() or column.dtype == pl.Binary:
+    if column.dtype.is_float():
         raise InputError(
             f"{where}: column {column.name!r} holds ids; store whole numbers or text "
             f"(got {column.dtype})"
@@ -190,7 +178,7 @@ def _edge_fields(
 ) -> dict[str, Any]:
     """The fields of `Graph` that an edge table gives."""
     where, roles = columns.where, columns.roles
-    ends = [_names(where, table[str(roles[role])]) for role in ("source", "target")]
+    ends = [_ids(where, table[str(roles[role])]) for role in ("source", "target")]
     index = look_up(ends, ids)
     missing = index < 0
     if missing.any():
@@ -280,14 +268,9 @@ def _merge_duplicates(
         if rule == "sum" and weight is None:
             weight = np.ones(key.size)
         if weight is not None:
-            w = pl.col("w")
-            value = {"first": w.first(), "sum": w.sum(), "mean": w.mean(), "max": w.max()}
             groups = pl.DataFrame({"key": key, "w": weight}).group_by("key", maintain_order=True)
-            weight = groups.agg(value[rule])["w"].to_numpy()
-        kept = np.empty((2, int(first.sum())), dtype=np.int64)
-        for row, out in zip(ends, kept, strict=True):
-            np.compress(first, row, out=out)
-        ends = kept
+            weight = getattr(groups, rule)()["w"].to_numpy()  # first, sum, mean or max
+        ends = np.stack([row[first] for row in ends])
     if symmetric:
         other = ends[0] != ends[1]
         ends = np.concatenate([ends, ends[::-1, other]], axis=1)
