@@ -168,7 +168,7 @@ CASES: dict[str, Case] = {
     "no such feature": options(r"n\.csv.*'speed' is not there", "--feature", "speed"),
     "no such exclusion": options(r"n\.csv.*'speed' is not there", "--exclude", "speed"),
     "label as feature": options("is the id, label or split; choose", "--feature", "label"),
-    "one column twice": options("must be two columns", "--source-column", "target"),
+    "one column twice": options("for the target.*--target-column", "--source-column", "target"),
     "no such weight": options(r"e\.csv.*no column 'kg'", "--weight-column", "kg"),
     "two graphs named": options("give either", "--graph", "g.npz"),
     "unknown metric": options("--metric: must be one of accuracy, roc_auc.*'f1'", "--metric", "f1"),

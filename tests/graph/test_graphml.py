@@ -144,14 +144,16 @@ def test_defaults_that_would_fill_the_memory_are_refused(read) -> None:
         for i in range(9000)
     )
     nodes = "".join(f'<node id="{i}"/>' for i in range(9000))
-    with pytest.raises(InputError, match="9000 attributes of 9000 elements .* are too many"):
+    with pytest.raises(InputError, match=r"9000 attributes of 9000 elements .* are too many"):
         read(f"{HEAD}{keys}<graph>{nodes}</graph></graphml>")
 
 
 def test_a_long_default_of_many_nodes_is_refused(read) -> None:
     key = f'<key id="k" for="node" attr.name="k"><default>{"x" * 200_000}</default></key>'
     nodes = "".join(f'<node id="{i}"/>' for i in range(2000))
-    with pytest.raises(InputError, match=r"1 attributes of 2000 elements with defaults of 400000000 char"):
+    with pytest.raises(
+        InputError, match=r"1 attributes of 2000 elements with defaults of 400000000 char"
+    ):
         read(f"{HEAD}{key}<graph>{nodes}</graph></graphml>")
 
 

@@ -189,7 +189,7 @@ BAD: dict[str, tuple[dict[str, object], str]] = {
     "no such column": ({"label": "kind"}, r"no column 'kind' for the label.*columns size, label"),
     "no such feature": ({"features": ["speed"]}, "feature column 'speed' is not there"),
     "label as feature": ({"features": ["label"]}, "is the id, label or split"),
-    "one column twice": ({"source": "target"}, "must be two columns"),
+    "one column twice": ({"source": "target"}, "no column target .* for the target"),
     "weight": ({"edges": "source,target,weight\na,b,x\n"}, r"row 1, column 'weight'.*got 'x'"),
     "negative weight": ({"edges": "source,target,weight\na,b,-1\n"}, "zero or more"),
     "split word": ({"nodes": "id,label,split\na,x,train\nb,y,maybe\n"}, r"row 2.*'maybe'"),

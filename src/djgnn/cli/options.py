@@ -283,7 +283,7 @@ def with_flags(text: str) -> str:
 
 def warn_of_scales(graph: Graph) -> None:
     """Warn on standard error of features whose scales differ too much to learn from."""
-    from djgnn.graph.table_columns import scale_remark
+    from djgnn.graph.convert import scale_remark
 
     remark = scale_remark(graph)
     if remark is not None:

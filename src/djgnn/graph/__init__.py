@@ -1,18 +1,31 @@
 """What comes in: the `Graph`, its checks, readers, data sets, splits and generators.
 
-Importing this room imports neither torch nor polars nor PyG; the functions that need them do.
+Importing this room imports neither torch nor polars nor PyG: readers of tables come on first use.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from djgnn.graph.arrivals import Arrivals, arrivals, check_related
 from djgnn.graph.graph import Graph, Split, random_splits
-from djgnn.graph.graphml import read_graphml, write_graphml
 from djgnn.graph.npz import read_npz, write_npz
 from djgnn.graph.registry import Card, available, find, known, load
 from djgnn.graph.sbm import degree_corrected_sbm, heterophilic_sbm, stochastic_block_model
 from djgnn.graph.sbm_levels import SbmLevel, sbm_at_level, sbm_level
-from djgnn.graph.table_files import write_tables
 from djgnn.graph.table_rules import reading_of
-from djgnn.graph.tables import from_frames, read_tables
+
+if TYPE_CHECKING:
+    from djgnn.graph.graphml import read_graphml, write_graphml
+    from djgnn.graph.table_files import write_tables
+    from djgnn.graph.tables import from_frames, read_tables
+
+_HOME = {
+    "from_frames": "tables",
+    "read_graphml": "graphml",
+    "read_tables": "tables",
+    "write_graphml": "graphml",
+    "write_tables": "table_files",
+}
 
 __all__ = [
     "Arrivals",
@@ -41,3 +54,10 @@ __all__ = [
     "write_npz",
     "write_tables",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a reader or writer of tables, and polars with it, on first use."""
+    if name in _HOME:
+        return getattr(import_module(f"djgnn.graph.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'djgnn.graph' has no attribute '{name}'")

@@ -1,4 +1,4 @@
-"""Graphs of other libraries: PyG, scipy, networkx."""
+"""Graphs of other libraries (PyG, scipy, networkx), and how features are stored."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from djgnn.graph.labels import class_order, is_unknown
 
 SPARSE_BELOW = 0.25
 SPARSE_COLUMNS = 32
+LARGE = 1000.0
 
 
 def compact(x: Any) -> Any:
@@ -33,6 +34,33 @@ def compact(x: Any) -> Any:
     if wide and np.count_nonzero(array) < SPARSE_BELOW * array.size:
         return sp.csr_array(array)
     return array
+
+
+def scale_remark(graph: Graph) -> str | None:
+    """A warning about features so large that they drown the others; ``None`` if there are none.
+
+    Features are used as they are given.
+
+    Example:
+        >>> g = Graph(np.array([[0], [1]]), num_nodes=2, x=np.array([[0.5, 1.6e9], [1.0, 1.7e9]]))
+        >>> scale_remark(g).split(":")[0]
+        'feature 1 reaches 1.7e+09'
+    """
+    x: Any = graph.x
+    if x is None or not graph.num_features or not graph.num_nodes:
+        return None
+    largest = abs(x).max(axis=0)
+    largest = largest.toarray().ravel() if sp.issparse(largest) else largest
+    column = int(largest.argmax())
+    if largest[column] <= LARGE:
+        return None
+    names: Any = graph.card.get("features")
+    named = isinstance(names, list) and len(names) == graph.num_features
+    return (
+        f"feature {repr(str(names[column])) if named else column} reaches {largest[column]:.3g}: "
+        "features are used as they are, and such numbers drown the others; subtract the mean of "
+        "the column and divide by its standard deviation"
+    )
 
 
 def from_pyg(data: Any, name: str = "graph") -> Graph:

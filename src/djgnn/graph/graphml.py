@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 from xml.etree.ElementTree import Element, ParseError
 from xml.sax.saxutils import escape, quoteattr
 
+import polars as pl
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser, iterparse
 
@@ -19,9 +20,6 @@ from djgnn.graph.graph import Graph
 from djgnn.graph.table_files import check_distinct, node_tables
 from djgnn.graph.table_rules import TableOptions
 from djgnn.graph.tables import assemble
-
-if TYPE_CHECKING:
-    import polars as pl
 
 ID, SOURCE, TARGET = "<node id>", "<edge source>", "<edge target>"
 TRUTH = {"true": True, "1": True, "false": False, "0": False}
@@ -60,8 +58,6 @@ def read_graphml(path: str | Path, **options: Unpack[TableOptions]) -> Graph:
         >>> read_graphml(file).node_names, read_graphml(file).y.tolist()
         (('a b', '007'), [0, -1])
     """
-    import polars as pl
-
     file = readable_file(path)
     for role, column in options.items():
         if role in ("node", "source", "target") and column is not None:
@@ -113,8 +109,6 @@ class _Table:
 
     def frame(self) -> pl.DataFrame:
         """The rows with the attributes that occur, as text; truth values as such."""
-        import polars as pl
-
         given, count = set().union(*self.rows), len(self.rows)
         defaults = {
             code: "".join(part.text or "" for part in key if part.tag.endswith("default"))
@@ -235,8 +229,6 @@ def write_graphml(graph: Graph, path: str | Path, split: int | None = 0) -> None
         InputError: If a name is empty or has characters that XML cannot hold, or the file cannot
             be written.
     """
-    import polars as pl
-
     for kind, names in (("node", graph.names()), ("class", graph.classes())):
         for place, name in enumerate(names):
             if not name or NOT_XML.search(name):

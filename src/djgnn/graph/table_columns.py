@@ -1,31 +1,33 @@
-"""Where a column of a node table becomes features: see :func:`encode_column`."""
+"""Where a column becomes features (see :func:`encode_column`), labels, a split or weights."""
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import polars as pl
+from numpy.typing import NDArray
 
-from djgnn.errors import InputError, UnseenCategoryWarning
+from djgnn.errors import DoubtfulLabelWarning, InputError, UnseenCategoryWarning
 from djgnn.graph.convert import compact
+from djgnn.graph.labels import class_order, plain_number
 from djgnn.graph.table_files import row_error
-
-if TYPE_CHECKING:
-    import polars as pl
-    from numpy.typing import NDArray
-
-    from djgnn.graph.graph import Graph
-    from djgnn.graph.table_rules import Features
+from djgnn.graph.table_rules import Features
 
 MOST_CATEGORIES = 64
 FEW_CATEGORIES = 8
-LARGE = 1000.0
 TRUTH = {"true": "1", "false": "0"}
 COMMA = r"^-?\d+,\d+$"
+PARTS = {
+    **dict.fromkeys(("train", "training", "tr"), 0),
+    **dict.fromkeys(("val", "valid", "validation", "dev"), 1),
+    **dict.fromkeys(("test", "testing", "te"), 2),
+}
+# Words for a missing label in other programs. One of them could be a class: only a warning.
+MISSING = frozenset(("na", "n/a", "nan", "null", "none", "nil", "?", "unknown", "missing"))
 
 
 def read_features(
@@ -45,8 +47,6 @@ def read_features(
     Raises:
         InputError: At a missing value, a text among numbers, or a column of free text.
     """
-    import polars as pl
-
     if not frame.width:
         return None, {}
     plain = [
@@ -89,8 +89,6 @@ def encode_column(
     Raises:
         InputError: At a cell that does not fit, or if the column is empty or free text.
     """
-    import polars as pl
-
     if levels is None:
         numbers = _numbers(where, column, trained)
         if numbers is not None:
@@ -120,8 +118,6 @@ def read_weights(where: str, column: pl.Series) -> NDArray[np.float64]:
     Raises:
         InputError: At the first cell that is not.
     """
-    import polars as pl
-
     values = column.str.strip_chars() if column.dtype == pl.String else column
     numbers = values.cast(pl.Float64, strict=False)
     good = numbers.is_finite().fill_null(False) & (numbers >= 0).fill_null(False)
@@ -130,34 +126,6 @@ def read_weights(where: str, column: pl.Series) -> NDArray[np.float64]:
         what = "a weight is a number of zero or more" + _comma_hint(column[row])
         raise row_error(where, row, column, what)
     return numbers.to_numpy()
-
-
-def scale_remark(graph: Graph) -> str | None:
-    """A warning about features so large that they drown the others; ``None`` if there are none.
-
-    Features are used as they are given.
-
-    Example:
-        >>> from djgnn.graph import Graph
-        >>> g = Graph(np.array([[0], [1]]), num_nodes=2, x=np.array([[0.5, 1.6e9], [1.0, 1.7e9]]))
-        >>> scale_remark(g).split(":")[0]
-        'feature 1 reaches 1.7e+09'
-    """
-    x: Any = graph.x
-    if x is None or not graph.num_features or not graph.num_nodes:
-        return None
-    largest = abs(x).max(axis=0)
-    largest = largest.toarray().ravel() if sp.issparse(largest) else largest
-    column = int(largest.argmax())
-    if largest[column] <= LARGE:
-        return None
-    names: Any = graph.card.get("features")
-    named = isinstance(names, list) and len(names) == graph.num_features
-    return (
-        f"feature {repr(str(names[column])) if named else column} reaches {largest[column]:.3g}: "
-        "features are used as they are, and such numbers drown the others; subtract the mean of "
-        "the column and divide by its standard deviation"
-    )
 
 
 def _comma_hint(cell: object) -> str:
@@ -172,8 +140,6 @@ def _numbers(where: str, column: pl.Series, trained: bool) -> pl.Series | None:
     In a column that was a number in training, text is an error too. Numbers with a decimal comma
     are an error and not text.
     """
-    import polars as pl
-
     text, is_text = column, column.dtype == pl.String
     if is_text:
         text = column.str.strip_chars()
@@ -202,8 +168,6 @@ def _numbers(where: str, column: pl.Series, trained: bool) -> pl.Series | None:
 
 def _levels(where: str, column: pl.Series) -> list[str]:
     """The categories of a column of text."""
-    import polars as pl
-
     text = column.cast(pl.String)
     levels = sorted(text.filter(text != "").unique().to_list())
     if not levels:
@@ -222,8 +186,6 @@ def _levels(where: str, column: pl.Series) -> list[str]:
 
 def _codes(where: str, column: pl.Series, levels: Sequence[str]) -> pl.Series:
     """The place of every cell in `levels`, -1 if it is empty; or unseen, with a warning."""
-    import polars as pl
-
     text = column.cast(pl.String)
     if column.dtype.is_float():
         text = column.fill_nan(None).cast(pl.String)
@@ -242,3 +204,84 @@ def _codes(where: str, column: pl.Series, levels: Sequence[str]) -> pl.Series:
             stacklevel=5,
         )
     return codes.fill_null(-1)
+
+
+def read_labels(
+    where: str, column: pl.Series, unknown: Sequence[str]
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Classes from a column of a node table: the distinct values in their order.
+
+    Args:
+        where: The file, for messages.
+        column: The labels.
+        unknown: What means unknown besides an empty cell and NaN.
+
+    Returns:
+        The class of every node, -1 = unknown; and the names of the classes.
+
+    Raises:
+        InputError: If treating ``-1`` as unknown leaves fewer than two classes.
+    """
+    text = column.cast(pl.String)
+    words = text.unique().drop_nulls().to_list()
+    met, none = set(map(plain_number, words)), set(map(plain_number, unknown))
+    missing = text.is_null() | text.is_in([word for word in words if plain_number(word) in none])
+    if column.dtype.is_float():
+        missing |= column.is_nan().fill_null(True)
+    names = class_order(text.filter(~missing).unique().to_list())
+    if len(names) < 2 and "-1" in none & met:
+        raise InputError(
+            f"{where}: column {column.name!r}: -1 means unknown, and without it fewer than two "
+            f"classes are left; if -1 is a class, say with `unknown=` that only an empty cell is "
+            f"unknown, '' (got classes {names})"
+        )
+    unmet = [word for word in unknown if plain_number(word) not in met | {"", "-1"}]
+    for doubt in _doubts(names, unmet):
+        message = f"{where}: column {column.name!r}: {doubt}"
+        warnings.warn(message, DoubtfulLabelWarning, stacklevel=4)
+    known = text.set(missing, None).cast(pl.Enum(names))
+    return known.to_physical().cast(pl.Int64).fill_null(-1).to_numpy(), tuple(names)
+
+
+def _doubts(classes: Sequence[str], unmet: Sequence[str]) -> Iterator[str]:
+    """Which classes look like one or like a missing label; which words for unknown never occur."""
+    alike: dict[str, str] = {}
+    for word in classes:
+        other = alike.setdefault(plain_number(word.strip()), word)
+        if other != word:
+            yield f"{other!r} and {word!r} are taken for two classes; write them alike if not"
+        if word.casefold() in MISSING:
+            yield (
+                f"{word!r} is taken for a class and looks like a missing label; name it with "
+                "`unknown=` if it is one"
+            )
+    for word in unmet:
+        yield f"no cell is {word!r}, which was to mean unknown; check `unknown=`"
+
+
+def read_split(where: str, column: pl.Series, y: NDArray[np.int64] | None) -> dict[str, Any]:
+    """Masks of one split from a column of train / val / test; an empty cell is in no part.
+
+    A test node without a label is left out, as there is nothing to score.
+
+    Raises:
+        InputError: At an unknown word, or a training or validation node without a label.
+    """
+    text = column.cast(pl.String).fill_null("").str.strip_chars().str.to_lowercase()
+    codes = text.replace_strict(PARTS | {"": -1}, default=-2, return_dtype=pl.Int64).to_numpy()
+    if (codes == -2).any():
+        row = int(np.argmax(codes == -2))
+        raise row_error(where, row, column, "must be train, val, test or empty")
+    if (codes == -1).all():
+        return {}
+    if y is None:
+        raise InputError(
+            f"{where}: column {column.name!r} gives a split but there are no labels; name the "
+            "label column with `label=` (got none)"
+        )
+    bare = (codes >= 0) & (codes < 2) & (y < 0)
+    if bare.any():
+        row = int(np.argmax(bare))
+        raise row_error(where, row, column, "this node has no label; leave its split empty")
+    keys = ("train_mask", "val_mask", "test_mask")
+    return {key: (codes == part) & (y >= 0) for part, key in enumerate(keys)}

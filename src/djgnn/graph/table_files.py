@@ -6,19 +6,16 @@ import csv
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
+import polars as pl
 import scipy.sparse as sp
 
 from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write, readable_file
+from djgnn.graph.graph import Graph
 from djgnn.graph.table_rules import shorten
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from djgnn.graph.graph import Graph
 
 PARQUET = (".parquet", ".pq")
 TABS = (".tsv", ".tab")
@@ -40,8 +37,6 @@ def read_table(path: str | Path) -> pl.DataFrame:
     Raises:
         InputError: If the file is missing, empty, not UTF-8, ragged, or has a column twice.
     """
-    import polars as pl
-
     file = readable_file(path)
     if file.suffix.lower() in PARQUET:
         with _reader_errors(file, "Parquet; write it again or use CSV"):
@@ -108,27 +103,17 @@ def row_error(where: str, row: int, column: pl.Series, what: str) -> InputError:
 
 
 def polars_frame(frame: Any, what: str) -> pl.DataFrame:
-    """A polars or pandas data frame as polars, without pyarrow.
+    """A polars or pandas data frame as polars, without pyarrow; `what` is its role, for messages.
 
     Columns of mixed types become text; None, NaN and NA among objects become missing.
-
-    Args:
-        frame: The data frame.
-        what: Its role, for messages.
 
     Raises:
         InputError: If it is not a data frame, or a column occurs twice.
 
     Example:
-        >>> import polars as pl
         >>> polars_frame(pl.DataFrame({"a": [1]}), "nodes").shape
         (1, 1)
-        >>> polars_frame([1, 2], "nodes")
-        Traceback (most recent call last):
-        djgnn.errors.InputError: nodes: must be a polars or pandas data frame (got list)
     """
-    import polars as pl
-
     if isinstance(frame, pl.LazyFrame):
         frame = frame.collect()
     if isinstance(frame, pl.DataFrame):
@@ -165,15 +150,12 @@ def write_tables(graph: Graph, edges: str | Path, nodes: str | Path, split: int 
 
     Example:
         >>> import tempfile
-        >>> from djgnn.graph import Graph
         >>> folder = Path(tempfile.mkdtemp())
         >>> g = Graph(np.array([[0], [1]]), num_nodes=2, y=np.array([0, -1]))
         >>> write_tables(g, folder / "e.csv", folder / "n.csv")
         >>> (folder / "n.csv").read_text().split()
         ['"node","label"', '"0","0"', '"1",']
     """
-    import polars as pl
-
     for kind, values in (("node", graph.names()), ("class", graph.classes())):
         if "" in values:
             raise InputError(
@@ -192,7 +174,6 @@ def write_tables(graph: Graph, edges: str | Path, nodes: str | Path, split: int 
 
 def node_tables(graph: Graph, split: int | None) -> Iterator[pl.DataFrame]:
     """The node table of a graph, a block of rows at a time, so that sparse features stay small."""
-    import polars as pl
 
     def words(names: Sequence[str], codes: Any) -> pl.Series:
         places = np.where(codes < 0, len(names), codes)
@@ -223,8 +204,6 @@ def node_tables(graph: Graph, split: int | None) -> Iterator[pl.DataFrame]:
 def _write(
     frames: Iterator[pl.DataFrame] | list[pl.DataFrame], stream: IO[bytes], path: Path
 ) -> None:
-    import polars as pl
-
     if path.suffix.lower() in PARQUET:
         pl.concat(frames, how="vertical_relaxed").write_parquet(stream)
         return
@@ -237,8 +216,6 @@ def _write(
 
 def _numbers(values: Any) -> pl.Series:
     """A column of whole numbers if all are, which print as such; else as they are."""
-    import polars as pl
-
     whole = ((values == np.rint(values)) & (np.abs(values) < EXACT)).all()
     if whole and not np.signbit(values[values == 0]).any():  # only a float has a negative zero
         return pl.Series(values.astype(np.int64))
@@ -247,8 +224,6 @@ def _numbers(values: Any) -> pl.Series:
 
 def _series(name: str, column: Any) -> pl.Series:
     """A column of a polars or pandas frame; objects of several types become text."""
-    import polars as pl
-
     if isinstance(column, pl.Series):
         if column.dtype != pl.Object:
             return column
@@ -279,8 +254,6 @@ def check_distinct(where: str, names: Sequence[str]) -> None:
 @contextmanager
 def _reader_errors(file: Path, wanted: str, separator: str | None = None) -> Iterator[None]:
     """Turn the errors of a reader into an `InputError`, for a CSV file with the place."""
-    import polars as pl
-
     try:
         yield
     except InputError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -10,8 +10,6 @@ from djgnn.checking import check_file
 from djgnn.errors import InputError
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from djgnn.graph.graph import Graph
 
 DUPLICATES = ("first", "sum", "mean", "max", "error")
@@ -88,92 +86,59 @@ class Columns:
     where: str
     roles: Mapping[str, str | None]
     features: list[str] = field(default_factory=list)
-    unused: list[str] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list, repr=False)
 
 
-def node_columns(where: str, table: pl.DataFrame, options: TableOptions) -> Columns:
-    """Find the columns of a node table.
-
-    Raises:
-        InputError: If a column that is needed or was named is not there, or holds lists or bytes.
-    """
-    found = table.columns
-    known = options.get("known")
-    trained = dict(known["features"]) if known else {}
-    free = [column for column in found if column not in trained]
-    node = pick_column(where, free, "node", options)
-    left = [column for column in free if column != node]
-    roles = {role: pick_column(where, left, role, options) for role in ("label", "split")}
-    taken = {node, *roles.values()}
-    features = _feature_columns(where, found, taken, options)
-    if known:
-        features = _known_features(where, found, features, known)
-        roles = {"label": None, "split": None}
-    unused = [column for column in found if column not in {*taken, *features}]
-    _check_cells(where, table, [node, *roles.values(), *features])
-    return Columns(where, {"node": node, **roles}, features, unused)
-
-
-def edge_columns(where: str, table: pl.DataFrame, options: TableOptions) -> Columns:
-    """Find the columns of an edge table.
-
-    Raises:
-        InputError: If a column that is needed or was named is not there, or holds lists or bytes.
-    """
-    found = table.columns
-    roles = {role: pick_column(where, found, role, options) for role in ("source", "target")}
-    if roles["source"] == roles["target"]:
-        raise InputError(
-            f"{where}: source and target must be two columns; name them with `source=` and "
-            f"`target=` (got {roles['source']!r} twice)"
-        )
-    known = options.get("known")
-    if known and options.get("weight") is None:  # without the weights it is another graph
-        options = {**options, "weight": known["roles"].get("weight")}
-    roles["weight"] = pick_column(where, found, "weight", options)
-    _check_cells(where, table, roles.values())
-    return Columns(where, roles)
-
-
-def _check_cells(where: str, table: pl.DataFrame, used: Iterable[str | None]) -> None:
-    """Refuse columns with lists, structs or bytes."""
-    import polars as pl
-
-    for name in filter(None, used):
-        dtype = table.schema[name]
-        if dtype.is_nested() or dtype == pl.Binary:
-            raise InputError(
-                f"{where}: column {name!r} holds lists or bytes; store one number or text per cell "
-                f"(got {dtype})"
-            )
-
-
-def pick_column(where: str, columns: Sequence[str], role: str, options: TableOptions) -> str | None:
-    """The column that plays a role: the one named, that of earlier tables, or a usual name.
+def find_columns(
+    where: str, found: Sequence[str], roles: Sequence[str], options: TableOptions
+) -> Columns:
+    """Find the columns of a table: one for each role, and the features of a node table.
 
     Args:
-        where: The file, for the message.
-        columns: The columns found.
-        role: One of the keys of ``USUAL_NAMES``.
-        options: What the user said; ``""`` means that there is no such column.
+        where: The file, for messages.
+        found: The columns that are there.
+        roles: Some of the keys of ``USUAL_NAMES``.
+        options: What the user said.
 
     Raises:
-        InputError: If the column is missing, with the columns found.
+        InputError: If a column that is needed or was named is not there.
 
     Example:
-        >>> pick_column("e.csv", ["Src", "dst"], "source", {})
-        'Src'
+        >>> find_columns("n.csv", ["size", "ID", "y"], ("node", "label", "split"), {})
+        Columns(where='n.csv', roles={'node': 'ID', 'label': 'y', 'split': None}, features=['size'])
     """
+    known = options.get("known") if "node" in roles else None
+    trained = dict(known["features"]) if known else {}
+    left = [column for column in found if column not in trained]
+    picked: dict[str, str | None] = {}
+    for role in roles:
+        picked[role] = _pick_column(where, left, role, options)
+        left = [column for column in left if column != picked[role]]
+    if "node" not in roles:
+        return Columns(where, picked)
+    features = _feature_columns(where, found, set(picked.values()), options)
+    unused = [column for column in found if column not in {*picked.values(), *features}]
+    if known:
+        picked |= {"label": None, "split": None}
+    return Columns(where, picked, features, unused)
+
+
+def _pick_column(
+    where: str, columns: Sequence[str], role: str, options: TableOptions
+) -> str | None:
+    """The column that plays a role: the one named, that of earlier tables, or a usual name."""
     given: Any = options.get(role)
     known = options.get("known")
+    before = known["roles"].get(role) if known else None
+    if role == "weight" and given is None:
+        given = before  # without the weights it would be another graph
     required = role in ("node", "source", "target")
     if given in columns or (given == "" and not required):
         return given or None
     if given is None:
-        usual = {column.strip().casefold(): column for column in reversed(columns)}
-        before: Any = known["roles"].get(role) if known else None
         if before in columns:
-            return str(before)
+            return before
+        usual = {column.strip().casefold(): column for column in reversed(columns)}
         for name in USUAL_NAMES[role]:
             if name in usual:
                 return usual[name]
@@ -187,44 +152,42 @@ def pick_column(where: str, columns: Sequence[str], role: str, options: TableOpt
 
 
 def _feature_columns(
-    where: str, found: Sequence[str], taken: Collection[str | None], options: TableOptions
+    where: str, found: Sequence[str], taken: set[str | None], options: TableOptions
 ) -> list[str]:
-    """All columns that have no role, or those that the user chose among them."""
+    """All columns without a role, or those the user chose; after training, the same as there."""
     features, exclude = options.get("features"), options.get("exclude") or ()
     features = [features] if isinstance(features, str) else features
     exclude = [exclude] if isinstance(exclude, str) else exclude
     left = dict.fromkeys(column for column in found if column not in taken)
-    for column in (*(features or ()), *exclude):
-        if column not in left:
-            state = "is not there" if column not in found else "is the id, label or split"
+    columns = f"(got columns {shorten(found)})"
+    for name in (*(features or ()), *exclude):
+        if name not in left:
+            state = "is not there" if name not in found else "is the id, label or split"
             raise InputError(
-                f"{where}: feature column {column!r} {state}; choose among the other columns "
-                f"(got columns {shorten(found)})"
+                f"{where}: feature column {name!r} {state}; choose among the other columns "
+                f"{columns}"
             )
-    return [c for c in dict.fromkeys(left if features is None else features) if c not in exclude]
-
-
-def _known_features(
-    where: str, found: Sequence[str], chosen: Sequence[str], known: Reading
-) -> list[str]:
-    """The feature columns of earlier tables; a missing one and a new one are errors."""
-    trained = list(dict(known["features"]))
-    there = set(chosen)
-    missing = [column for column in trained if column not in there]
-    if missing:
-        remedy = "do not leave it out" if missing[0] in found else "add it"
-        raise InputError(
-            f"{where}: no feature column {missing[0]!r}, which the model was trained with; "
-            f"{remedy} (got columns {shorten(found)})"
-        )
+    chosen = dict.fromkeys(left if features is None else features)
+    chosen = {name: None for name in chosen if name not in exclude}
+    known = options.get("known")
+    if not known:
+        return list(chosen)
+    trained = dict(known["features"])
+    for name in trained:
+        if name not in chosen:
+            remedy = "do not leave it out" if name in found else "add it"
+            raise InputError(
+                f"{where}: no feature column {name!r}, which the model was trained with; {remedy} "
+                f"{columns}"
+            )
     seen = {*trained, *known["unused"], *map(known["roles"].get, ("label", "split"))}
-    extra = [column for column in chosen if column not in seen]
-    if extra:
-        raise InputError(
-            f"{where}: feature column {extra[0]!r} is not one that the model was trained with; "
-            f"leave it out with `exclude=` (got columns {shorten(found)})"
-        )
-    return trained
+    for name in chosen:
+        if name not in seen:
+            raise InputError(
+                f"{where}: feature column {name!r} is not one that the model was trained with; "
+                f"leave it out with `exclude=` {columns}"
+            )
+    return list(trained)
 
 
 def shorten(columns: Sequence[str], most: int = 20) -> str:

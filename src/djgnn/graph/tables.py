@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
+import polars as pl
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from djgnn.errors import InputError
 from djgnn.graph.files import readable_file
 from djgnn.graph.graph import Graph
-from djgnn.graph.labels import read_labels, read_split
-from djgnn.graph.table_columns import feature_names, read_features, read_weights
+from djgnn.graph.table_columns import (
+    feature_names,
+    read_features,
+    read_labels,
+    read_split,
+    read_weights,
+)
 from djgnn.graph.table_files import polars_frame, read_table, row_error
 from djgnn.graph.table_rules import (
     UNKNOWN,
@@ -21,14 +28,9 @@ from djgnn.graph.table_rules import (
     Features,
     TableOptions,
     check_options,
-    edge_columns,
-    node_columns,
+    find_columns,
     reading_card,
 )
-
-if TYPE_CHECKING:
-    import polars as pl
-    from numpy.typing import NDArray
 
 
 def read_tables(edges: str | Path, nodes: str | Path, **options: Unpack[TableOptions]) -> Graph:
@@ -103,8 +105,15 @@ def assemble(
         InputError: With file, row, column and remedy.
     """
     check_options(options)
-    node_roles = node_columns(node_file, nodes, options)
-    edge_roles = edge_columns(edge_file, edges, options)
+    node_roles = find_columns(node_file, nodes.columns, ("node", "label", "split"), options)
+    edge_roles = find_columns(edge_file, edges.columns, ("source", "target", "weight"), options)
+    for table, columns in ((nodes, node_roles), (edges, edge_roles)):
+        for name in (*filter(None, columns.roles.values()), *columns.features):
+            if table.schema[name].is_nested() or table.schema[name] == pl.Binary:
+                raise InputError(
+                    f"{columns.where}: column {name!r} holds lists or bytes; store one number or "
+                    f"text per cell (got {table.schema[name]})"
+                )
     fields, ids, features = _node_fields(nodes, node_roles, options)
     fields |= _edge_fields(edges, edge_roles, ids, options)
     names = feature_names(features)
@@ -123,8 +132,6 @@ def _node_fields(
     table: pl.DataFrame, columns: Columns, options: TableOptions
 ) -> tuple[dict[str, Any], pl.Series, Features]:
     """The fields of `Graph` that a node table gives, the ids, and what the feature columns are."""
-    import polars as pl
-
     where, roles = columns.where, columns.roles
     ids = _ids(where, table[str(roles["node"])])
     if not len(ids):
@@ -163,8 +170,6 @@ def _node_fields(
 
 def _ids(where: str, column: pl.Series) -> pl.Series:
     """A column of ids as text."""
-    import polars as pl
-
     if column.dtype.is_float():
         raise InputError(
             f"{where}: column {column.name!r} holds ids; store whole numbers or text "
@@ -179,7 +184,7 @@ def _edge_fields(
     """The fields of `Graph` that an edge table gives."""
     where, roles = columns.where, columns.roles
     ends = [_ids(where, table[str(roles[role])]) for role in ("source", "target")]
-    index = look_up(ends, ids)
+    index = _look_up(ends, ids)
     missing = index < 0
     if missing.any():
         row = int(np.argmax(missing.any(axis=0)))
@@ -196,27 +201,19 @@ def _edge_fields(
     return {"edge_index": index, "edge_weight": weight}
 
 
-def look_up(columns: list[pl.Series], ids: pl.Series) -> NDArray[np.int64]:
-    """The place in `ids` of every text, -1 where it is not there.
+def _look_up(columns: list[pl.Series], ids: pl.Series) -> NDArray[np.int64]:
+    """The place in `ids` of every text, -1 where it is not there, ``[columns, rows]``.
 
     Compares hashes of 64 bits, several times faster than text: the first bits choose a slot of a
     table that holds one id; what is not there is searched for among all ids. The seed is drawn anew
     for every call, so no file can be made to let two names collide; by chance, ten million unknown
     names meet one of a million ids once in two million files.
-
-    Shapes:
-        The result is ``[columns, rows]``.
-
-    Example:
-        >>> import polars as pl
-        >>> look_up([pl.Series(["x", "07", None])], pl.Series(["7", "07", "x"])).tolist()
-        [[2, 1, -1]]
     """
     seed = secrets.randbits(62)
     marks = ids.hash(seed).to_numpy()
     order = np.argsort(marks)
     if (np.diff(marks[order]) == 0).any():  # two ids of one hash: another seed
-        return look_up(columns, ids)
+        return _look_up(columns, ids)
     bits = min(28, max(8, len(ids).bit_length() + 4))
     shift = np.uint64(64 - bits)
     slots = np.zeros(2**bits, dtype=np.int64)
@@ -246,8 +243,6 @@ def _merge_duplicates(
     Shapes:
         ends ``[2, E]``, weight ``[E]``.
     """
-    import polars as pl
-
     rule, symmetric = options.get("duplicates", "first"), options.get("symmetric", False)
     low, high = (ends.min(axis=0), ends.max(axis=0)) if symmetric else ends
     key = low * len(ids) + high
