@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class InputError(ValueError):
-    """What came in cannot be used. The message says what, where and how to mend it."""
+    """What came in cannot be used. The message says what, where and how to correct it."""
 
 
 class DataNotFoundError(InputError):
@@ -24,7 +24,7 @@ class NotConvergedWarning(DJGNNWarning):
 
 
 class DisconnectedWarning(DJGNNWarning):
-    """The graph has several components and the result speaks of one of them only."""
+    """The graph has several components and the result covers the largest only."""
 
 
 class DamagedRecordWarning(DJGNNWarning):

@@ -86,7 +86,7 @@ BAD = {
         BASE | {"edge_index": np.zeros((3, 2), int)},
         r"edge_index: must have shape \[2, E\]",
     ),
-    "scalar y": (BASE | {"y": np.int64(3)}, "'y' must have one entry per node"),
+    "scalar y": (BASE | {"y": np.int64(3)}, "number of nodes is unknown"),
     "part of a CSR": (BASE | {"x_data": np.ones(2)}, "all of x_data"),
     "both": (BASE | CSR | {"x": np.ones((3, 1))}, "'x' alone"),
     "column out of range": (BASE | CSR | {"x_indices": np.array([9])}, "CSR matrix"),

@@ -184,5 +184,5 @@ def test_features_are_matched_by_name() -> None:
     bare = Graph(np.array([[0], [1]]), 2, x=np.ones((2, 5)), node_names=("new", "b"))
     with pytest.raises(InputError, match="has 5 feature columns"):
         arrivals(bare, known)
-    with pytest.raises(InputError, match="has no features"):
+    with pytest.raises(InputError, match="has no feature columns"):
         arrivals(Graph(np.array([[0], [1]]), 2, node_names=("new", "b")), known)

@@ -58,13 +58,13 @@ def check_trainable(
     """What training needs beyond a valid graph: training and validation nodes, two classes.
 
     Raises:
-        InputError: If there is nothing to learn from, to select on, or to tell apart.
+        InputError: If there is nothing to learn from, to select on, or to distinguish.
     """
     if y is None or not (y >= 0).any():
         raise InputError("y: no node has a label; give some, training needs them")
     if num_classes < 2 or np.unique(y[y >= 0]).size < 2:
         raise InputError(
-            "y: all labelled nodes are of one class; there is nothing to tell apart. "
+            "y: all labelled nodes are of one class; there is nothing to learn. "
             "Give labels of at least two classes"
         )
     if not np.any(train):
@@ -293,10 +293,7 @@ def _single(value: Any, key: str) -> NDArray[np.float32]:
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
         raise InputError(f"{key}: must hold numbers (got {array.dtype}); encode text and objects")
-    with np.errstate(over="ignore"):
-        single = array.astype(np.float32, order="C")
-    single.flags.writeable = False
-    return single
+    return _frozen(array, np.float32)
 
 
 def _check_finite(array: NDArray[Any], key: str, place: list[int] | None = None) -> None:
@@ -313,6 +310,7 @@ def _frozen(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
     flags = array.flags
     if array.dtype == dtype and flags.owndata and flags.c_contiguous and not flags.writeable:
         return array
-    owned = np.array(array, dtype=dtype, order="C", copy=True)
+    with np.errstate(over="ignore"):
+        owned = np.array(array, dtype=dtype, order="C", copy=True)
     owned.flags.writeable = False
     return owned

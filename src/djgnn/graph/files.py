@@ -140,7 +140,7 @@ def check_replaceable(path: str | Path, marks: Sequence[bytes], what: str) -> No
         start = stream.read(4096)
     if not any(mark in start for mark in marks):
         raise InputError(
-            f"{file}: exists already and is no {what}, so it is not replaced; name another file"
+            f"{file}: exists already and is not a {what}, so it is not replaced; name another file"
         )
 
 

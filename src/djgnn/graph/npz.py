@@ -8,7 +8,7 @@
 | ``train_mask val_mask test_mask`` | bool ``[n]`` or ``[n, splits]`` | one column per split |
 | ``edge_weight`` | float ``[E]`` | optional |
 | ``node_names``, ``class_names`` | unicode | optional |
-| ``num_nodes`` | int | only needed where neither features nor labels nor names tell |
+| ``num_nodes`` | int | only needed without features, labels and names |
 | ``card`` | unicode, JSON | optional facts about the data set |
 
 Nothing is unpickled, and sizes are checked in the headers before memory is taken.
@@ -50,7 +50,7 @@ def read_npz(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Graph:
     Args:
         path: The file.
         max_bytes: Refuse a file whose arrays would take more memory than this (8 GiB), in the
-            types they are held in; or whose number of nodes would, if nothing else tells of them.
+            types they are held in; or whose number of nodes would, if most nodes have no entry.
 
     Returns:
         The graph; its name is the file's name without ``.npz``.
@@ -198,17 +198,16 @@ def _fields(arrays: dict[str, NDArray[Any]], max_bytes: int) -> dict[str, Any]:
         raise InputError(
             f"key 'num_nodes' must be one whole number (got {number.dtype} {list(number.shape)})"
         )
-    told = [key for key in ("y", "x", "node_names") if fields.get(key) is not None]
-    if number is None and not told:
+    shapes = [np.shape(fields[key]) for key in ("y", "x", "node_names") if key in fields]
+    if number is None and not any(shapes):
         raise InputError(
             f"the number of nodes is unknown; add the key 'num_nodes', 'y' or 'x' (got {given})"
         )
-    if number is None and np.ndim(fields[told[0]]) == 0 and not sp.issparse(fields[told[0]]):
-        raise InputError(f"key {told[0]!r} must have one entry per node (got one value)")
-    fields["num_nodes"] = n = int(np.shape(fields[told[0]])[0] if number is None else number)
+    n = int(next(shape[0] for shape in shapes if shape) if number is None else number)
+    fields["num_nodes"] = n
     # A number alone must not take memory: nodes and columns without entries are counted in bytes.
-    tellers = ("edge_index", "y", "x", "x_indptr", "node_names", *MASKS)
-    entries = max(arrays[key].size for key in tellers if key in arrays)
+    per_node = ("edge_index", "y", "x", "x_indptr", "node_names", *MASKS)
+    entries = max(arrays[key].size for key in per_node if key in arrays)
     columns, filled = (
         (fields["x"].shape[1], fields["x"].nnz) if sp.issparse(fields["x"]) else (0, 0)
     )
@@ -252,7 +251,7 @@ def _strings(array: NDArray[Any], key: str) -> list[str]:
         if array.dtype.kind == "U" and array.ndim == 1:
             return list(array.tolist())
         got = f"{array.dtype} {list(array.shape)}"
-    except (ValueError, SystemError) as error:  # a number that is no character
+    except (ValueError, SystemError) as error:  # not a character
         got = _reason(error)
     raise InputError(f"key {key!r} must be a list of unicode strings; write it again (got {got})")
 

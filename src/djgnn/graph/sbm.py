@@ -41,7 +41,7 @@ def stochastic_block_model(
         num_features: Number of features, 0 = none.
         signal: Strength s of the class in the features.
         directed: Draw both directions of a pair apart; else every edge is there both ways.
-        shuffle: Number the nodes at random, so that the numbering tells nothing.
+        shuffle: Number the nodes at random, so that a number says nothing about the class.
         block_names: Names of the blocks, their numbers by default.
         random_state: Seed.
 
@@ -106,11 +106,11 @@ def heterophilic_sbm(
     signal: float = 1.0,
     random_state: int = 0,
 ) -> Graph:
-    r"""Draw a graph whose neighbours disagree, while position in the graph tells the class.
+    r"""Draw a graph whose neighbours disagree, while position in the graph shows the class.
 
     Every class is the union of several communities. The members of a community point at the same
     few hubs, and hubs are shared by communities of all classes: the class of a neighbour says
-    nothing, and whoever averages over neighbours, or over the neighbours of neighbours, mixes the
+    nothing, and a mean over neighbours, or over the neighbours of neighbours, mixes the
     classes. But nodes of one community have nearly the same row of A, some of them exactly: in
     the similarity of rows, where jumps look, same-label nodes are close. As in the paper's
     Appendix B, labels break the structure. Features carry the class weakly.
@@ -141,15 +141,13 @@ def heterophilic_sbm(
         True
     """
     total = num_classes * communities_per_class
-    if num_classes < 2 or communities_per_class < 1 or num_nodes < total:
+    enough = num_classes >= 2 and communities_per_class >= 1 and num_nodes >= total
+    if not enough or hub_size < 1 or not 1 <= hubs_per_community <= num_hubs:
         raise InputError(
-            "heterophilic_sbm: needs two classes, one community per class and one node per "
-            f"community (got {num_classes}, {communities_per_class}, {num_nodes} nodes)"
-        )
-    if hub_size < 1 or not 1 <= hubs_per_community <= num_hubs:
-        raise InputError(
-            "heterophilic_sbm: a community points at 1 to num_hubs groups of one hub or more "
-            f"(got {hubs_per_community} of {num_hubs} groups of {hub_size})"
+            "heterophilic_sbm: needs two classes, one community per class, one node per community, "
+            "and 1 to num_hubs groups of one hub or more per community (got "
+            f"{num_classes} classes, {communities_per_class} communities, {num_nodes} nodes; "
+            f"{hubs_per_community} of {num_hubs} groups of {hub_size})"
         )
     rng = np.random.default_rng([random_state, 1])
     matrix = np.full((total + num_hubs, total + num_hubs), float(background))
@@ -242,14 +240,11 @@ def _check_blocks(
             f"probabilities: must have one row and column per block, [{b}, {b}] "
             f"(got {list(matrix.shape)})"
         )
-    if not ((matrix >= 0) & (matrix <= 1)).all():
+    symmetric = directed or np.array_equal(matrix, matrix.T)
+    if not ((matrix >= 0) & (matrix <= 1)).all() or not symmetric:
         raise InputError(
-            f"probabilities: must be between 0 and 1 (got {matrix.min():g} to {matrix.max():g})"
-        )
-    if not directed and not np.array_equal(matrix, matrix.T):
-        raise InputError(
-            "probabilities: must be symmetric for an undirected graph; pass `directed=True` or "
-            "average with the transpose (got an asymmetric matrix)"
+            "probabilities: must be between 0 and 1, and symmetric unless `directed=True` "
+            f"(got {matrix.min():g} to {matrix.max():g}, {'' if symmetric else 'not '}symmetric)"
         )
     given = np.arange(b) if labels is None else np.asarray(labels)
     fits = given.dtype.kind in "iu" and given.shape in ((b,), (n,))
@@ -280,7 +275,7 @@ def degree_corrected_sbm(
         P(\theta > t) \propto t^{1 - \text{exponent}}
 
     Of the edges of class c the share `homophily` stays in c, half of the rest goes to class c + 1,
-    and what is left to any class. So neighbours disagree, while whom a node points at tells its
+    and what is left to any class. So neighbours disagree, while the targets of a node show its
     class. Edges are distinct and no node points at itself.
 
     Args:
@@ -303,15 +298,12 @@ def degree_corrected_sbm(
         (True, True)
     """
     n, c = num_nodes, num_classes
-    if c < 2 or n < 2 * c or not 1 <= num_edges <= n * (n - 1) // 4:
+    enough = c >= 2 and n >= 2 * c and 1 <= num_edges <= n * (n - 1) // 4
+    if not enough or not 0 <= homophily <= 1 or not exponent > 2:
         raise InputError(
-            "degree_corrected_sbm: needs two classes, two nodes per class and 1 to n (n - 1) / 4 "
-            f"edges (got {c} classes, {n} nodes, {num_edges} edges)"
-        )
-    if not 0 <= homophily <= 1 or not exponent > 2:
-        raise InputError(
-            "degree_corrected_sbm: homophily must be a share and exponent above 2 "
-            f"(got {homophily}, {exponent})"
+            "degree_corrected_sbm: needs two classes, two nodes per class, 1 to n (n - 1) / 4 "
+            "edges, homophily from 0 to 1 and exponent above 2 "
+            f"(got {c} classes, {n} nodes, {num_edges} edges, {homophily}, {exponent})"
         )
     rng = np.random.default_rng(random_state)
     y = rng.permutation(np.arange(n) % c)

@@ -59,7 +59,7 @@ def walk_spectrum(graph: Adjacency, *, num: int | None = None) -> tuple[Floats, 
         raise InputError("diffusion distance: the graph has no edge, so no walk (got 0 edges)")
     if num is None and n > FULL_SPECTRUM_UP_TO:
         raise InputError(
-            f"num: the whole spectrum of more than {FULL_SPECTRUM_UP_TO} nodes is too large; say "
+            f"num: the whole spectrum of more than {FULL_SPECTRUM_UP_TO} nodes is too large; set "
             f"how many eigenpairs to keep (got None for {n} nodes)"
         )
     operator = normalized_adjacency(matrix)

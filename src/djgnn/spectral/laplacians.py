@@ -74,8 +74,7 @@ def is_undirected(adjacency: Adjacency, *, rtol: float = 1e-12) -> bool:
         (True, False)
     """
     matrix = as_adjacency(adjacency)
-    gap = abs(matrix - matrix.T)
-    return bool(gap.nnz == 0 or gap.max() <= rtol * max(matrix.max(), 1e-300))
+    return bool(abs(matrix - matrix.T).max() <= rtol * matrix.max()) if matrix.nnz else True
 
 
 def symmetrize(adjacency: Adjacency, *, how: Literal["max", "mean", "sum"] = "max") -> sp.csr_array:
@@ -118,10 +117,10 @@ def require_undirected(adjacency: Adjacency, *, where: str) -> sp.csr_array:
     """
     matrix = as_adjacency(adjacency)
     if not is_undirected(matrix):
-        odd = int((abs(matrix - matrix.T) > 0).nnz)
         raise InputError(
             f"{where}: defined for an undirected graph, where the walk is reversible; pass "
-            f"`symmetrize(adjacency)` (got {odd} entries that differ from their transpose)"
+            f"`symmetrize(adjacency)` (got {(matrix != matrix.T).nnz} entries that differ from "
+            "their transpose)"
         )
     return matrix
 

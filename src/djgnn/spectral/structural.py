@@ -33,7 +33,7 @@ class StructuralHeterophily:
         high: The largest of them.
         num_clusters: Number of clusters = number of classes seen in the component.
         component_share: Share of all nodes that lie in the largest component and have a known
-            class: what the result speaks of.
+            class: the nodes that the result covers.
     """
 
     median: float

@@ -187,7 +187,7 @@ def minimize_trace_ratio(
 
 
 def trace_ratio_bounds(graph: Adjacency, p: int) -> TraceRatioBounds:
-    r"""Bounds of the minimum from eigenvalues and degrees (Appendix A, mended).
+    r"""Bounds of the minimum from eigenvalues and degrees (Appendix A, corrected).
 
     .. math::
         \frac{\lambda_1 + \dots + \lambda_p}{d_{n-p+1} + \dots + d_n} \le \rho^* \le
@@ -249,7 +249,7 @@ class FiedlerEnvironment:
         commute_rank_correlation: Spearman correlation of :math:`\|U_i - U_j\|` with commute times.
         commute_correlation: Pearson correlation of :math:`\|U_i - U_j\|^2` with commute times; 1 if
             Corollary 1 held.
-        component_share: Share of the nodes that all of this speaks of.
+        component_share: Share of the nodes in the largest component.
     """
 
     fiedler_value: float
