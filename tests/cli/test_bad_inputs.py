@@ -139,7 +139,9 @@ CASES: dict[str, Case] = {
         "is a folder", {"folder/x": ""}, ("--edges", "folder", "--nodes", "n.csv")
     ),
     "unreadable file": Case(
-        "loop.csv.*(cannot be read|no such file); check", {}, ("--edges", "loop.csv", "--nodes", "n.csv")
+        "loop.csv.*(cannot be read|no such file); check",
+        {},
+        ("--edges", "loop.csv", "--nodes", "n.csv"),
     ),
     "missing file": Case(
         "no.csv.*no such file; check the path", {}, ("--edges", "no.csv", "--nodes", "n.csv")
