@@ -78,7 +78,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_only_a_run_may_be_replaced(finished, tmp_path: Path) -> None:
     path, *_ = finished
-    with pytest.raises(InputError, match="set overwrite"), new_folder(path):
+    with pytest.raises(InputError, match="pass `overwrite=`"), new_folder(path):
         pass
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "thesis.txt").write_text("x")

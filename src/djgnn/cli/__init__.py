@@ -15,6 +15,7 @@ def main() -> None:
     # Before torch is imported: large tensors in huge pages, which fault seldom.
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     from djgnn.cli.app import app
+    from djgnn.cli.options import with_flags
     from djgnn.cli.terminal import printable
     from djgnn.errors import InputError, ProcessLostError
 
@@ -27,7 +28,8 @@ def main() -> None:
         app(prog_name="djgnn")
     except InputError as error:
         if first:
-            print("error:", printable(" ".join(str(error).splitlines())), file=sys.stderr)
+            text = with_flags(" ".join(str(error).splitlines()))
+            print("error:", printable(text), file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         if first:

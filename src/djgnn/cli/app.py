@@ -14,11 +14,13 @@ from djgnn.cli.options import (
     AsJson,
     Data,
     Device,
+    File,
     FitOptions,
     Quiet,
     Recipe,
     Seed,
     Source,
+    option,
     with_options,
 )
 from djgnn.cli.terminal import STOPPED, print_json, printable
@@ -44,7 +46,7 @@ def _version(value: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, option("Print the version.", "--version", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     """Node classification when neighbours disagree: Diffusion-Jump GNNs."""
@@ -52,7 +54,7 @@ def _root(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the run.")] = Path("demo-run"),
+    out: Annotated[Path, option("Folder for the run.")] = Path("demo-run"),
     seed: Seed = 0,
     device: Device = "cpu",
     quiet: Quiet = False,
@@ -65,7 +67,7 @@ def demo(
 
 @app.command()
 @with_options
-def fit(options: FitOptions, source: Source, recipe: Recipe) -> None:
+def fit(source: Source, options: FitOptions, recipe: Recipe) -> None:
     """Train on a graph of your own or on a benchmark set; write model, predictions and card."""
     from djgnn.cli.fit import fit_source
 
@@ -80,7 +82,7 @@ def fit(options: FitOptions, source: Source, recipe: Recipe) -> None:
 def predict(
     run: Run,
     source: Source,
-    out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
+    out: Annotated[File, option("Write to this file instead.")] = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -124,9 +126,7 @@ def datasets(data: Data = None, as_json: AsJson = False) -> None:
 def inspect(
     source: Source,
     recipe: Recipe,
-    cost: Annotated[
-        bool, typer.Option("--cost/--no-cost", help="Run a few epochs to tell what a fit costs.")
-    ] = True,
+    cost: Annotated[bool, option("Run a few epochs to tell what a fit costs.")] = True,
     seed: Seed = 0,
     device: Device = "auto",
     as_json: AsJson = False,
@@ -149,8 +149,7 @@ def report(
         typer.Argument(help="A run folder; or several, or JSON of `bench run`, to compare."),
     ],
     out: Annotated[
-        Path | None,
-        typer.Option(help="The page; RUN/report.html, or comparison.html, by default."),
+        File, option("The page; RUN/report.html, or comparison.html, by default.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -172,9 +171,9 @@ def report(
 
 @app.command()
 def sbm(
-    out: Annotated[Path, typer.Option(help="Folder of the study; a started one is continued.")],
+    out: Annotated[Path, option("Folder of the study; a started one is continued.")],
     quick: Annotated[
-        bool, typer.Option("--quick", help="A tiny version that takes seconds and proves nothing.")
+        bool, option("A tiny version that takes seconds and proves nothing.", "--quick")
     ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,

@@ -8,39 +8,61 @@ from typing import Annotated, Any
 
 import typer
 
-from djgnn.cli.options import AsJson, Data, Device, Preset, Quiet, Recipe, Seed, with_options
+from djgnn.cli.options import (
+    AsJson,
+    Data,
+    Device,
+    File,
+    Preset,
+    Quiet,
+    Recipe,
+    Seed,
+    Whole,
+    option,
+    with_options,
+)
 from djgnn.cli.terminal import print_json
 
 bench = typer.Typer(help="Benchmarks under an honest protocol.", no_args_is_help=True)
 
-Models = Annotated[
-    str, typer.Option(help="all, or names with commas; djgnn:author names a preset.")
-]
-Splits = Annotated[str, typer.Option(help="Such as 0-9, or 0,2,5; all by default.")]
-Epochs = Annotated[int | None, typer.Option(help="Most epochs of every model.")]
+Models = Annotated[str, option("all, or names with commas; djgnn:author names a preset.")]
+Splits = Annotated[str, option("Such as 0-9, or 0,2,5; all by default.")]
+Epochs = Annotated[Whole, option("Most epochs of every model.")]
+
+
+@dataclass(frozen=True)
+class CellOptions:
+    """One cell: a model on a data set."""
+
+    model: Annotated[str, option("djgnn or a baseline, see docs/bench.md.")]
+    dataset: Annotated[str, option("A benchmark set by name.")]
+    splits: Splits = ""
+    protocol: Annotated[
+        str, option("validation, or oracle (the largest test score; never honest).")
+    ] = "validation"
+    data: Data = None
+    seed: Seed = 0
+    device: Device = "auto"
+    quiet: Quiet = False
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True)
 class WorkOptions:
     """How cells are run, whatever for."""
 
-    out: Annotated[Path, typer.Option(help="Folder; what was started there is continued.")]
+    out: Annotated[Path, option("Folder; what was started there is continued.")]
     data: Data = None
     device: Device = "auto"
     workers: Annotated[
-        int | None,
-        typer.Option(help="Processes; as many as cores by default, one on a GPU; 0: this one."),
+        Whole, option("Processes; as many as cores by default, one on a GPU; 0: this one.")
     ] = None
     imports: Annotated[
-        list[Path] | None,
-        typer.Option("--import", help="Take in results of `python -m djgnn.bench.worker`."),
+        list[Path] | None, option("Take in results of `python -m djgnn.bench.worker`.", "--import")
     ] = None
-    export: Annotated[
-        Path | None,
-        typer.Option(help="Write the cells that are missing to this file; run nothing."),
-    ] = None
+    export: Annotated[File, option("Write the missing cells to this file; run nothing.")] = None
     any_code: Annotated[
-        bool, typer.Option("--any-code", help="Take figures of other versions of the code too.")
+        bool, option("Take figures of other versions of the code too.", "--any-code")
     ] = False
     quiet: Quiet = False
     as_json: AsJson = False
@@ -50,13 +72,22 @@ class WorkOptions:
 class RunOptions(WorkOptions):
     """How the cells of a table are run."""
 
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Run failed splits again.")
-    ] = False
+    retry_failed: Annotated[bool, option("Run failed splits again.", "--retry-failed")] = False
     split_limit: Annotated[
-        float | None,
-        typer.Option(help="Give up a split after this many seconds; recorded as such."),
+        float | None, option("Give up a split after this many seconds; recorded as such.")
     ] = None
+
+
+@dataclass(frozen=True)
+class EffectsOptions:
+    """What the study of protocol effects compares."""
+
+    models: Models = "djgnn,gcn,mlp,fsgnn,linkx"
+    splits: Splits = ""
+    epochs: Epochs = None
+    preset: Preset = "default"
+    seed: Seed = 0
+    page: Annotated[File, option("Also write the Markdown page here.")] = None
 
 
 @dataclass(frozen=True)
@@ -64,25 +95,20 @@ class TableOptions:
     """What a table shows."""
 
     models: Models = "all"
-    datasets: Annotated[
-        str, typer.Option(help="Names with commas; the table's own by default.")
-    ] = ""
+    datasets: Annotated[str, option("Names with commas; the table's own by default.")] = ""
     splits: Splits = ""
     epochs: Epochs = None
     protocol: Annotated[
-        str, typer.Option(help="validation; oracle adds a table of the largest test scores.")
+        str, option("validation; oracle adds a table of the largest test scores.")
     ] = "validation"
     preset: Preset = "default"
     seed: Seed = 0
-    tuned: Annotated[
-        Path | None, typer.Option(help="Use the best configurations of `bench tune --out` folder.")
-    ] = None
+    tuned: Annotated[File, option("Use the best configurations of this `bench tune`.")] = None
     budget_free: Annotated[
-        bool,
-        typer.Option("--budget-free", help="Allow searches of unequal size; the table says so."),
+        bool, option("Allow searches of unequal size; the table says so.", "--budget-free")
     ] = False
     reference: Annotated[
-        str, typer.Option(help="The model the others are compared with; the first by default.")
+        str, option("The model the others are compared with; the first by default.")
     ] = ""
 
 
@@ -90,54 +116,42 @@ class TableOptions:
 class TuneOptions(WorkOptions):
     """What is searched for, and how."""
 
-    model: Annotated[str, typer.Option(help="A model, several with commas, or all.")]
-    dataset: Annotated[str, typer.Option(help="A benchmark set, or several with commas.")]
-    trials: Annotated[int, typer.Option(help="Trials of every model, in all processes together.")]
+    model: Annotated[str, option("A model, several with commas, or all.")]
+    dataset: Annotated[str, option("A benchmark set, or several with commas.")]
+    trials: Annotated[int, option("Trials of every model, in all processes together.")]
     storage: Annotated[
-        str, typer.Option(help="postgresql://... to share a search; a file in --out by default.")
+        str, option("postgresql://... to share a search; a file in --out by default.")
     ] = ""
-    sampler: Annotated[str, typer.Option(help="tpe or random.")] = "tpe"
-    pruner: Annotated[str, typer.Option(help="median, hyperband or none.")] = "median"
+    sampler: Annotated[str, option("tpe or random.")] = "tpe"
+    pruner: Annotated[str, option("median, hyperband or none.")] = "median"
     splits: Splits = ""
     epochs: Epochs = None
     preset: Preset = "default"
     seed: Seed = 0
 
 
-@bench.command("run")
-@with_options
-def run_one(
-    model: Annotated[str, typer.Option(help="djgnn or a baseline, see docs/bench.md.")],
-    dataset: Annotated[str, typer.Option(help="A benchmark set by name.")],
-    recipe: Recipe,
-    splits: Splits = "",
-    protocol: Annotated[
-        str, typer.Option(help="validation, or oracle (the largest test score; never honest).")
-    ] = "validation",
-    data: Data = None,
-    seed: Seed = 0,
-    device: Device = "auto",
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-) -> None:
+def _run(options: CellOptions, recipe: Recipe) -> None:
     """One cell of a table: a model on a data set, over its splits."""
     from djgnn.cli.tables import run_bench
 
-    found = run_bench(
-        model,
-        dataset,
-        recipe,
-        splits=splits,
-        protocol=protocol,
-        data=data,
-        seed=seed,
-        device=device,
-        quiet=quiet or as_json,
-    )
-    print_json(found, as_json)
+    print_json(run_bench(options, recipe), options.as_json)
 
 
-def _table_command(suite: str) -> Any:
+def _effects(options: EffectsOptions, run: RunOptions) -> None:
+    """How much each choice of protocol moves the figures."""
+    from djgnn.cli.tables import run_effects
+
+    print_json(run_effects(options, run), run.as_json)
+
+
+def _tune(options: TuneOptions) -> None:
+    """Search for a configuration on validation scores only."""
+    from djgnn.cli.tune import run_tune
+
+    print_json(run_tune(options), options.as_json)
+
+
+def _table(suite: str) -> Any:
     def command(table: TableOptions, run: RunOptions) -> None:
         from djgnn.cli.tables import run_table, table_request
 
@@ -148,36 +162,12 @@ def _table_command(suite: str) -> Any:
     return with_options(command, out=Path(f"bench-{suite}"))
 
 
-for _name, _title in (
+bench.command("run")(with_options(_run))
+bench.command("effects")(with_options(_effects, out=Path("bench-effects")))
+bench.command("tune")(with_options(_tune, out=Path("bench-tune")))
+for _suite, _title in (
     ("table1", "The paper's Table 1, beside what it printed; resumable."),
     ("table2", "The paper's Table 2, or its stand-ins where its sets are missing; resumable."),
     ("filtered", "The Wikipedia graphs without duplicated nodes; resumable."),
 ):
-    bench.command(_name, help=_title)(_table_command(_name))
-
-
-def _effects(
-    run: RunOptions,
-    models: Models = "djgnn,gcn,mlp,fsgnn,linkx",
-    splits: Splits = "",
-    epochs: Epochs = None,
-    preset: Preset = "default",
-    seed: Seed = 0,
-    page: Annotated[Path | None, typer.Option(help="Also write the Markdown page here.")] = None,
-) -> None:
-    """How much each choice of protocol moves the figures."""
-    from djgnn.cli.tables import run_effects
-
-    found = run_effects(models, splits, epochs, preset, seed, page, run)
-    print_json(found, run.as_json)
-
-
-def _tune(options: TuneOptions) -> None:
-    """Search for a configuration on validation scores only."""
-    from djgnn.cli.tune import run_tune
-
-    print_json(run_tune(options), options.as_json)
-
-
-bench.command("effects")(with_options(_effects, out=Path("bench-effects")))
-bench.command("tune")(with_options(_tune, out=Path("bench-tune")))
+    bench.command(_suite, help=_title)(_table(_suite))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,11 @@ from rich.table import Table
 from torch import nn
 
 from djgnn.baselines import baseline_config, build_baseline
-from djgnn.cli.terminal import Epochs, epochs, escape
+from djgnn.cli.terminal import Follower, epochs, escape
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.model import DJGNN
 from djgnn.report.page import write_run_page
-from djgnn.report.run_data import RunData, load_run
+from djgnn.report.run_data import load_run
 from djgnn.report.views import agreement
 from djgnn.spectral import homophily, structural_heterophily
 from djgnn.training.config import TrainConfig, resolve
@@ -33,6 +33,7 @@ from djgnn.training.selection import SplitResult
 
 SEEDS = 5
 EPOCHS, PATIENCE, WIDTH = 200, 50, 32
+OURS = "DJ-GNN"
 Build = Callable[[], tuple[nn.Module, tuple[Any, Any]]]
 
 
@@ -45,47 +46,39 @@ def run_demo(out: Path, *, seed: int, device: str, quiet: bool) -> None:
     begun = time.perf_counter()
     check_free(out, overwrite=True)
     where = choose_device(device)
-    graph = random_splits(
-        heterophilic_sbm(random_state=seed),
-        num_splits=SEEDS,
-        train=0.48,
-        val=0.32,
-        random_state=seed,
-    )
+    plain = heterophilic_sbm(random_state=seed)
+    graph = random_splits(plain, num_splits=SEEDS, train=0.48, val=0.32, random_state=seed)
     console = Console(highlight=False, quiet=quiet)
     _print_graph(console, graph)
     # Edges lead from members to hubs only; with their reverses the pump sees both.
-    config = resolve(
-        "default",
-        hidden_channels=WIDTH,
-        epochs=EPOCHS,
-        patience=PATIENCE,
-        pump_adjacency="symmetric",
-    )
-    plain = {
-        name: baseline_config(name, hidden_channels=WIDTH, epochs=2 * EPOCHS, patience=2 * PATIENCE)
-        for name in ("mlp", "gcn")
+    sizes: dict[str, Any] = {"hidden_channels": WIDTH, "epochs": EPOCHS, "patience": PATIENCE}
+    config = resolve("default", pump_adjacency="symmetric", **sizes)
+    models: dict[str, tuple[Build, TrainConfig]] = {
+        OURS: (partial(build_djgnn, config, graph, where), config.training)
     }
-    builders: dict[str, Build] = {"DJ-GNN": lambda: build_djgnn(config, graph, where)}
-    trainings = {"DJ-GNN": config.training}
-    for name, baseline in plain.items():
-        builders[name.upper()] = partial(build_baseline, baseline, graph, where)
-        trainings[name.upper()] = baseline.training
-    with epochs(quiet) as display:
-        runs = {
-            name: _runs(name, build, trainings[name], graph, seed, display)
-            for name, build in builders.items()
-        }
-    best, result, recording = max(runs["DJ-GNN"], key=lambda run: run[0].merit)
+    for name in ("mlp", "gcn"):
+        own = baseline_config(name, **{**sizes, "epochs": 2 * EPOCHS, "patience": 2 * PATIENCE})
+        models[name.upper()] = (partial(build_baseline, own, graph, where), own.training)
+    with epochs(quiet) as follow:
+        runs = {name: _runs(name, *model, graph, seed, follow) for name, model in models.items()}
+    best, result, recording = max(runs[OURS], key=lambda run: run[0].merit)
     with new_folder(out, overwrite=True) as folder:
         write_run(folder, graph, config, best, result, seed + result.split)
         if recording is not None:
             recording.write(folder)
     run = load_run(out)
     page = write_run_page(run)
-    _print_comparison(console, {name: [r for _, r, _ in run] for name, run in runs.items()})
-    _print_branches(console, best)
-    _print_jumps(console, run)
+    _print_comparison(
+        console, {name: np.array([r.test for _, r, _ in runs[name]]) for name in runs}
+    )
+    shares = ", ".join(f"{name} {value:.2f}" for name, value in branch_weights(best).items())
+    console.print(f"mixing weights of its branches: {shares}")
+    links = agreement(run.ranks[None], np.arange(graph.num_nodes), run.labels, run.branches)[0]
+    jumps = [f"jump{k} {part['share']:.0%}" for k, part in enumerate(links) if part["links"]]
+    console.print(
+        f"links that join equal labels: edges {homophily(graph, method='edge'):.0%}, "
+        f"{', '.join(jumps)}"
+    )
     console.print(
         f"\nPredictions, history, weights and card of the best of them on validation (seed "
         f"{seed + result.split}):\n  {escape(str(out / 'predictions.csv'))}\n"
@@ -95,14 +88,14 @@ def run_demo(out: Path, *, seed: int, device: str, quiet: bool) -> None:
 
 
 def _runs(
-    name: str, build: Build, training: TrainConfig, graph: Graph, seed: int, display: Epochs
+    name: str, build: Build, training: TrainConfig, graph: Graph, seed: int, follow: Follower
 ) -> list[tuple[Fitted, SplitResult, Recording | None]]:
     """One model, trained from each seed on a split of its own; a DJ-GNN is recorded."""
     runs: list[tuple[Fitted, SplitResult, Recording | None]] = []
     for s in range(SEEDS):
         module, inputs = build()
         recorder = Recorder(graph.num_nodes) if isinstance(module, DJGNN) else None
-        hooks = Hooks(display.follow(f"{name}, seed {seed + s}"), observer=recorder)
+        hooks = Hooks(follow(f"{name}, seed {seed + s}"), observer=recorder)
         fitted, result = train(module, inputs, graph, s, training, seed + s, hooks)
         recording = None if recorder is None else recorder.finish(fitted, inputs)
         runs.append((fitted, result, recording))
@@ -110,58 +103,35 @@ def _runs(
 
 
 def _print_graph(console: Console, graph: Graph) -> None:
-    structural = structural_heterophily(graph)
     console.print(
         f"[bold]A graph whose neighbours disagree[/bold]: {graph.num_nodes} nodes, "
         f"{graph.num_edges} directed edges, {graph.num_classes} classes, "
         f"{graph.num_features} weak features.\n"
         "Members of a community point at the same hubs; hubs are shared by all classes.\n"
     )
-    table = Table(title="heterophily")
-    for column, align in (("measure", "left"), ("value", "right"), ("reads", "left")):
-        table.add_column(column, justify="right" if align == "right" else "left")
-    chance = 1 / graph.num_classes
-    reads = f"share of neighbours that agree; {chance:.2f} is chance"
-    table.add_row("edge homophily", f"{homophily(graph, method='edge'):.2f}", reads)
-    table.add_row(
-        "node homophily", f"{homophily(graph, method='node'):.2f}", "the same, node by node"
-    )
-    table.add_row(
-        "structural heterophily R",
-        f"{structural.median:.2f}",
-        "1: labels follow the clusters; larger: they break them",
-    )
+    table = Table("measure", "value", "reads", title="heterophily")
+    chance = f"share of neighbours that agree; {1 / graph.num_classes:.2f} is chance"
+    cluster = "1: labels follow the clusters; larger: they break them"
+    for name, value, reads in (
+        ("edge homophily", homophily(graph, method="edge"), chance),
+        ("node homophily", homophily(graph, method="node"), "the same, node by node"),
+        ("structural heterophily R", structural_heterophily(graph).median, cluster),
+    ):
+        table.add_row(name, f"{value:.2f}", reads)
     console.print(table)
 
 
-def _print_comparison(console: Console, results: dict[str, Sequence[SplitResult]]) -> None:
+def _print_comparison(console: Console, scores: dict[str, np.ndarray[Any, Any]]) -> None:
     table = Table(
         title=f"test accuracy, epoch chosen on validation, {SEEDS} seeds (one split each)"
     )
-    for column in ("model", "mean %", "sd", "DJ-GNN ahead by", "standard errors"):
+    for column in ("model", "mean %", "sd", f"{OURS} ahead by", "standard errors"):
         table.add_column(column, justify="left" if column == "model" else "right")
-    own = np.array([r.test for r in results["DJ-GNN"]])
-    for name, rows in results.items():
-        values = np.array([r.test for r in rows])
+    for name, values in scores.items():
         ahead = ("", "")
-        if name != "DJ-GNN":
-            gap = own - values
+        if name != OURS:
+            gap = scores[OURS] - values
             error = float(np.std(gap, ddof=1)) / math.sqrt(len(gap))
             ahead = (f"{gap.mean():+.1f}", f"{gap.mean() / error:.1f}" if error else "")
         table.add_row(name, f"{values.mean():.1f}", f"{values.std(ddof=1):.1f}", *ahead)
     console.print(table)
-
-
-def _print_branches(console: Console, fitted: Fitted) -> None:
-    weights = branch_weights(fitted)
-    shares = ", ".join(f"{name} {value:.2f}" for name, value in weights.items())
-    console.print(f"mixing weights of its branches: {shares}")
-
-
-def _print_jumps(console: Console, run: RunData) -> None:
-    """Homophiliation in one line: whom the jumps join, against whom the edges join."""
-    everyone = np.arange(run.graph.num_nodes)
-    found = agreement(run.ranks[None], everyone, run.labels, run.branches)[0]
-    shares = [f"jump{k} {part['share']:.0%}" for k, part in enumerate(found) if part["links"]]
-    edges = homophily(run.graph, method="edge")
-    console.print(f"links that join equal labels: edges {edges:.0%}, {', '.join(shares)}")

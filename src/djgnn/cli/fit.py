@@ -102,10 +102,7 @@ def _check_out(options: FitOptions) -> None:
             f"{out}: a run of this name was stopped; continue it with --resume, or start anew "
             f"with --overwrite (got {place})"
         )
-    try:
-        check_free(out, options.overwrite)
-    except InputError as error:
-        raise InputError(str(error).replace("set overwrite", "pass --overwrite")) from error
+    check_free(out, options.overwrite)
 
 
 def _finished(graph: Graph, config: RunConfig, options: FitOptions) -> dict[str, Any] | None:
@@ -194,7 +191,7 @@ def _train_and_write(
 
         recorder = Recorder(graph.num_nodes)
     with (
-        epochs(quiet) as display,
+        epochs(quiet) as follow,
         stoppable(silent=not group.first) as asked,
         training_memory(largest_block(config, graph.num_nodes, where.type)) as release,
     ):
@@ -206,7 +203,7 @@ def _train_and_write(
             config.training,
             options.seed,
             Hooks(
-                on_epoch=display.follow(graph.name, release),
+                on_epoch=follow(graph.name, release),
                 stop=lambda: group.any(asked()),
                 checkpoint=SharedCheckpoint(place / "run", key, options.checkpoint_every, group),
                 observer=recorder,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 
 import typer
 
@@ -19,12 +19,23 @@ if TYPE_CHECKING:
     from djgnn.graph import Graph
     from djgnn.training.config import RunConfig
 
-Data = Annotated[Path | None, typer.Option(help="Folder with <name>.npz files, looked in first.")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Seed = Annotated[int, typer.Option(help="Seed of splits, weights and dropout.", min=0, max=2**62)]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but results and errors.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Preset = Annotated[str, typer.Option(help="default, author (published code) or paper (its text).")]
+File: TypeAlias = Path | None
+Text: TypeAlias = str | None
+Texts: TypeAlias = list[str] | None
+Whole: TypeAlias = int | None
+
+
+def option(text: str, *flags: str, **more: Any) -> Any:
+    """An option of a command with its help."""
+    return typer.Option(*flags, help=text, **more)
+
+
+Data = Annotated[File, option("Folder with <name>.npz files, looked in first.")]
+Device = Annotated[str, option("auto, cpu or cuda.")]
+Seed = Annotated[int, option("Seed of splits, weights and dropout.", min=0, max=2**62)]
+Quiet = Annotated[bool, option("Print nothing but results and errors.", "--quiet")]
+AsJson = Annotated[bool, option("Print one JSON object.", "--json")]
+Preset = Annotated[str, option("default, author (published code) or paper (its text).")]
 
 WHOLE = (".graphml", ".npz")
 # Fields of `Source` that say how tables are read, and the arguments of `read_tables` they become.
@@ -42,59 +53,41 @@ READING = {
     "unknown": "unknown",
 }
 FLAGS = {name: f"--{field.replace('_', '-')}" for field, name in READING.items()}
-FLAGS["features"] = "--feature"
+FLAGS |= {"features": "--feature", "overwrite": "--overwrite"}
 
 
 @dataclass(frozen=True)
 class Source:
     """Where a graph comes from: a data set, one file with the whole graph, or two tables."""
 
-    dataset: Annotated[str | None, typer.Option(help="A benchmark set by name.")] = None
-    edges: Annotated[
-        Path | None, typer.Option(help="Edge table (CSV, TSV, Parquet), or a whole graph.")
-    ] = None
-    nodes: Annotated[Path | None, typer.Option(help="Node table (CSV, TSV, Parquet).")] = None
-    graph: Annotated[Path | None, typer.Option(help="The whole graph (GraphML, npz).")] = None
-    label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None
+    dataset: Annotated[Text, option("A benchmark set by name.")] = None
+    edges: Annotated[File, option("Edge table (CSV, TSV, Parquet), or a whole graph.")] = None
+    nodes: Annotated[File, option("Node table (CSV, TSV, Parquet).")] = None
+    graph: Annotated[File, option("The whole graph (GraphML, npz).")] = None
+    label: Annotated[Text, option("Column with the labels.")] = None
     symmetric: Annotated[
         bool | None,
-        typer.Option(
-            "--symmetric/--directed",
-            help="Add the reverse of every edge, or take edges as they are (default).",
-            show_default=False,
-        ),
+        option("Add the reverse of every edge, or not (default).", "--symmetric/--directed"),
     ] = None
     data: Data = None
-    id_column: Annotated[str | None, typer.Option(help="Node column with the ids.")] = None
-    split_column: Annotated[
-        str | None, typer.Option(help="Node column with train, val or test.")
-    ] = None
-    source_column: Annotated[str | None, typer.Option(help="Edge column: from.")] = None
-    target_column: Annotated[str | None, typer.Option(help="Edge column: to.")] = None
-    weight_column: Annotated[
-        str | None, typer.Option(help="Edge column: weight; '' = use none.")
-    ] = None
+    id_column: Annotated[Text, option("Node column with the ids.")] = None
+    split_column: Annotated[Text, option("Node column with train, val or test.")] = None
+    source_column: Annotated[Text, option("Edge column: from.")] = None
+    target_column: Annotated[Text, option("Edge column: to.")] = None
+    weight_column: Annotated[Text, option("Edge column: weight; '' = use none.")] = None
     features: Annotated[
-        list[str] | None,
-        typer.Option("--feature", help="Use this node column, and no other; may be repeated."),
+        Texts, option("Use this node column, and no other; may be repeated.", "--feature")
     ] = None
     exclude: Annotated[
-        list[str] | None,
-        typer.Option(help="Leave this node column out of the features; may be repeated."),
+        Texts, option("Leave this node column out of the features; may be repeated.")
     ] = None
     duplicates: Annotated[
-        str | None,
-        typer.Option(help="An edge listed twice: first (default), sum, mean, max or error."),
+        Text, option("An edge listed twice: first (default), sum, mean, max or error.")
     ] = None
     unknown: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Label that means unknown, besides an empty one; -1 by default, '' = none."
-        ),
+        Texts, option("Label that means unknown, besides an empty one; -1 by default, '' = none.")
     ] = None
-    metric: Annotated[
-        str | None, typer.Option(help="Score of an own graph: accuracy or roc_auc (two classes).")
-    ] = None
+    metric: Annotated[Text, option("Score of an own graph: accuracy or roc_auc.")] = None
 
     def columns(self) -> dict[str, Any]:
         """What was said about columns and edges, by the names of `read_tables`."""
@@ -109,22 +102,16 @@ class Recipe:
     """The configuration of a model: a preset or a file, and what is changed in it."""
 
     preset: Preset = "default"
-    config: Annotated[
-        Path | None, typer.Option(help="YAML configuration; replaces the preset.")
-    ] = None
-    change: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Change one option, KEY=VALUE; may be repeated."),
-    ] = None
-    epochs: Annotated[int | None, typer.Option(help="Most epochs.", min=1)] = None
+    config: Annotated[File, option("YAML configuration; replaces the preset.")] = None
+    change: Annotated[Texts, option("Change one option, KEY=VALUE; may be repeated.", "--set")] = (
+        None
+    )
+    epochs: Annotated[Whole, option("Most epochs.", min=1)] = None
     patience: Annotated[
-        int | None,
-        typer.Option(help="Stop after so many epochs without a better validation score.", min=1),
+        Whole, option("Stop after so many epochs without a better validation score.", min=1)
     ] = None
-    jumps: Annotated[int | None, typer.Option(help="Number of jumps K (num_jumps).", min=1)] = None
-    batch_size: Annotated[
-        int | None, typer.Option(help="Train in mini-batches of so many nodes; all by default.")
-    ] = None
+    jumps: Annotated[Whole, option("Number of jumps K (num_jumps).", min=1)] = None
+    batch_size: Annotated[Whole, option("Train in mini-batches of so many nodes.")] = None
 
     def changes(self) -> dict[str, Any]:
         """The options to set, by name; values of ``--set`` as in YAML (numbers, true, null, text).
@@ -172,24 +159,16 @@ class Recipe:
 class FitOptions:
     """How `djgnn fit` runs, and where it writes."""
 
-    out: Annotated[Path, typer.Option(help="Folder for the run; must not exist yet.")]
-    split: Annotated[int, typer.Option(help="Which stored split.")] = 0
+    out: Annotated[Path, option("Folder for the run; must not exist yet.")]
+    split: Annotated[int, option("Which stored split.")] = 0
     seed: Seed = 0
     device: Device = "auto"
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a run that is there already.")
-    ] = False
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = (
-        False
-    )
-    checkpoint_every: Annotated[
-        float, typer.Option(help="Seconds between two checkpoints.", min=0)
-    ] = 10.0
-    report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Write the run's page, report.html.")
-    ] = True
+    overwrite: Annotated[bool, option("Replace a run that is there.", "--overwrite")] = False
+    resume: Annotated[bool, option("Continue a run that was stopped.", "--resume")] = False
+    checkpoint_every: Annotated[float, option("Seconds between two checkpoints.", min=0)] = 10.0
+    report: Annotated[bool, option("Write the run's page, report.html.")] = True
     record: Annotated[
-        bool, typer.Option("--record", help="Keep snapshots of training for the report's player.")
+        bool, option("Keep snapshots of training for the report's player.", "--record")
     ] = False
     quiet: Quiet = False
     as_json: AsJson = False
@@ -258,10 +237,7 @@ def load(
     if source.metric not in (None, *METRICS):
         raise InputError(f"--metric: must be one of {', '.join(METRICS)} (got {source.metric!r})")
     with warnings_once(with_flags):
-        try:
-            graph = _load(source, {**(reading or {}), **source.columns(), "others": others})
-        except InputError as error:
-            raise type(error)(with_flags(str(error))) from error
+        graph = _load(source, {**(reading or {}), **source.columns(), "others": others})
     if source.metric is None:
         return graph
     if source.metric == "roc_auc" and graph.num_classes != 2:
@@ -272,7 +248,7 @@ def load(
 
 
 def with_flags(text: str) -> str:
-    """A message of `read_tables` with its arguments named as options of the command line.
+    """A message that names arguments, such as ```node=```, with options of the command line.
 
     Example:
         >>> with_flags("name it with `node=`")

@@ -20,7 +20,6 @@ from djgnn.training.folder import read_card, read_predictions
 
 if TYPE_CHECKING:
     from djgnn.graph import Graph
-    from djgnn.training.stored import StoredModel
 
 
 def check_target(out: Path, run: Path) -> None:
@@ -32,9 +31,8 @@ def check_target(out: Path, run: Path) -> None:
     file = out.expanduser()
     if file.exists() and file.resolve().parent == run.expanduser().resolve():
         raise InputError(f"{out}: belongs to the run; name another file")
-    check_replaceable(
-        out, (b"node,prediction,probability,margin", b'[{"node": '), "table of predictions"
-    )
+    begins = (b"node,prediction,probability,margin", b'[{"node": ')
+    check_replaceable(out, begins, "table of predictions")
 
 
 def predictions(run: Path, source: Source, device: str, as_json: bool) -> str:
@@ -43,9 +41,8 @@ def predictions(run: Path, source: Source, device: str, as_json: bool) -> str:
     Raises:
         InputError: If the run or the new nodes cannot be read, or do not fit together.
     """
-    given = (source.dataset, source.edges, source.nodes, source.graph)
     read_card(run)
-    if all(value is None for value in given):
+    if all(v is None for v in (source.dataset, source.edges, source.nodes, source.graph)):
         text = read_predictions(run)
     else:
         text = _of_new_nodes(run, source, device)
@@ -63,44 +60,34 @@ def predictions(run: Path, source: Source, device: str, as_json: bool) -> str:
 def _of_new_nodes(run: Path, source: Source, device: str) -> str:
     from djgnn.graph import reading_of
     from djgnn.training.inputs import choose_device
+    from djgnn.training.predictions import prediction_csv, reached
     from djgnn.training.stored import load_model
 
     stored = load_model(run, choose_device(device))
     reading = reading_of(stored.graph)
     with warnings_once():
-        later = _later(load(source, others=stored.graph.names(), reading=reading), stored)
-        for remark in remarks(source, reading, later, stored.graph):
+        graph = load(source, others=stored.graph.names(), reading=reading)
+        # The classes are those of the model; labels of the later graph are ignored.
+        none: Any = {"y": None, "train_mask": None, "val_mask": None, "test_mask": None}
+        later = dataclasses.replace(graph, class_names=tuple(stored.graph.classes()), **none)
+        for remark in _remarks(source, reading, later, stored.graph):
             warn(remark)
-        return _predict(later, stored)
+        place = stored.places(later)
+        new, known = np.flatnonzero(place < 0), place >= 0
+        if new.size == 0:
+            raise InputError(
+                f"{later.name}: all of its nodes were there when the model was trained; give the "
+                "nodes that are new, or leave the files out for the stored predictions "
+                f"(got {later!r})"
+            )
+        shares = stored.predict(later)
+        anchors = np.zeros(later.num_nodes, dtype=np.bool_)
+        anchors[known] = reached(stored.graph, stored.train_mask)[place[known]]
+        return prediction_csv(later, shares, anchors=anchors, only=new)
 
 
-def _predict(later: Graph, stored: StoredModel) -> str:
-    from djgnn.training.predictions import prediction_csv, reached
-
-    place = stored.places(later)
-    new = np.flatnonzero(place < 0)
-    if new.size == 0:
-        raise InputError(
-            f"{later.name}: all of its nodes were there when the model was trained; give the nodes "
-            f"that are new, or leave the files out for the stored predictions (got {later!r})"
-        )
-    shares = stored.predict(later)
-    anchors = np.zeros(later.num_nodes, dtype=np.bool_)
-    known = place >= 0
-    anchors[known] = reached(stored.graph, stored.train_mask)[place[known]]
-    return prediction_csv(later, shares, anchors=anchors, only=new)
-
-
-def _later(graph: Graph, stored: StoredModel) -> Graph:
-    """The later graph with the classes of the model; labels it may have are put aside."""
-    names = tuple(stored.graph.classes())
-    return dataclasses.replace(
-        graph, y=None, class_names=names, train_mask=None, val_mask=None, test_mask=None
-    )
-
-
-def remarks(source: Source, reading: Mapping[str, Any], later: Graph, known: Graph) -> list[str]:
-    """Where new edges are taken otherwise than those that the model learned from.
+def _remarks(source: Source, reading: Mapping[str, Any], later: Graph, known: Graph) -> list[str]:
+    """How new edges are read otherwise than those that the model learned from.
 
     Args:
         source: The options.
@@ -108,34 +95,28 @@ def remarks(source: Source, reading: Mapping[str, Any], later: Graph, known: Gra
         later: The new graph.
         known: The model's graph.
     """
-    said = source.columns()
-    found = []
+    said, found, trained = source.columns(), [], "the model was trained with"
     if "symmetric" in reading:
         weight = reading["known"]["roles"].get("weight")
         if bool(said.get("weight", weight)) != bool(weight):
-            found.append(
-                f"--weight-column {said['weight']!r}: the model was trained with "
-                + (f"the weights in {weight!r}" if weight else "edges without weights")
-            )
-        if said.get("duplicates", reading["duplicates"]) != reading["duplicates"]:
-            found.append(
-                f"--duplicates {said['duplicates']}: the model was trained with "
-                f"{reading['duplicates']}"
-            )
+            how = f"the weights in {weight!r}" if weight else "edges without weights"
+            found.append(f"--weight-column {said['weight']!r}: {trained} {how}")
+        duplicates = reading["duplicates"]
+        if said.get("duplicates", duplicates) != duplicates:
+            found.append(f"--duplicates {said['duplicates']}: {trained} {duplicates}")
         if said.get("symmetric", reading["symmetric"]) != reading["symmetric"]:
-            ways = ("--symmetric", "edges as they are listed")
             if reading["symmetric"]:
-                ways = ("--directed", "every edge both ways (--symmetric)")
-            return [*found, f"{ways[0]}: the model was trained with {ways[1]}"]
+                return [*found, f"--directed: {trained} every edge both ways (--symmetric)"]
+            return [*found, f"--symmetric: {trained} edges as they are listed"]
     elif _weighted(known) and later.num_edges and not _weighted(later):
         found.append(
-            f"{later.name}: the new edges have no weights and count as 1, the model was trained "
-            "with weights; name their column with --weight-column"
+            f"{later.name}: the new edges have no weights and count as 1, {trained} weights; name "
+            "their column with --weight-column"
         )
     if not _both_ways(later) and known.num_edges and _both_ways(known):
         found.append(
-            f"{later.name}: the new edges go one way, the model was trained with every edge both "
-            "ways; list them both ways, or pass --symmetric with tables"
+            f"{later.name}: the new edges go one way, {trained} every edge both ways; list them "
+            "both ways, or pass --symmetric with tables"
         )
     return found
 

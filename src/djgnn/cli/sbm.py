@@ -20,7 +20,6 @@ CLAIMS = {
     "b": "low or medium structural heterophily and a gap not too high give good results",
     "c": "large gaps lead to the worst performance",
 }
-VERDICTS = "verdicts.json"
 
 
 def run_sbm(out: Path, *, quick: bool, quiet: bool) -> dict[str, Any]:
@@ -45,27 +44,25 @@ def run_sbm(out: Path, *, quick: bool, quiet: bool) -> dict[str, Any]:
         "figures": [str(figure) for figure in figures],
         "verdicts": [verdict.to_dict() for verdict in verdicts],
     }
-    with atomic_write(out / VERDICTS) as file:
+    with atomic_write(out / "verdicts.json") as file:
         file.write((json.dumps(report["verdicts"], indent=1) + "\n").encode("utf-8"))
-    if not quiet:
-        _print(verdicts, report, out, quick)
-    return report
-
-
-def _print(verdicts: list[Verdict], report: dict[str, Any], out: Path, quick: bool) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    for claim, text in CLAIMS.items():
-        console.print(f"[bold]Claim {claim}[/bold]: {text}")
-        for verdict in verdicts:
-            if verdict.claim == claim:
-                reading = READINGS.get(verdict.reading, "either reading of the gap")
-                word = "held" if verdict.held else "did not hold"
-                console.print(f"  {verdict.series} series, {reading}: [bold]{word}[/bold]")
-                console.print(f"    {escape(verdict.why)}")
+    console = Console(highlight=False, soft_wrap=True, quiet=quiet)
+    _print_verdicts(console, verdicts)
     if quick:
         console.print("A quick run shows that the study works; its verdicts mean nothing.")
     console.print(
         f"{report['cells']} cells, {report['seconds_of_cells']:.0f} s of computing. Every value: "
         f"{escape(str(out / 'cells.jsonl'))}; figures: "
-        + ", ".join(escape(name) for name in report["figures"])
+        + ", ".join(escape(str(figure)) for figure in figures)
     )
+    return report
+
+
+def _print_verdicts(console: Console, verdicts: list[Verdict]) -> None:
+    for claim, text in CLAIMS.items():
+        console.print(f"[bold]Claim {claim}[/bold]: {text}")
+        for verdict in (v for v in verdicts if v.claim == claim):
+            reading = READINGS.get(verdict.reading, "either reading of the gap")
+            word = "held" if verdict.held else "did not hold"
+            console.print(f"  {verdict.series} series, {reading}: [bold]{word}[/bold]")
+            console.print(f"    {escape(verdict.why)}")

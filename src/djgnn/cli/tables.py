@@ -25,7 +25,7 @@ from djgnn.bench.record import SplitRecord
 from djgnn.bench.spec import MODELS, CellSpec, read_recipe
 from djgnn.bench.store import FinishedCell, Store
 from djgnn.bench.tables import TableRequest, plan_table
-from djgnn.cli.bench import RunOptions, TableOptions, WorkOptions
+from djgnn.cli.bench import CellOptions, EffectsOptions, RunOptions, TableOptions, WorkOptions
 from djgnn.cli.memory import largest_block, training_memory
 from djgnn.cli.options import Recipe
 from djgnn.cli.terminal import epochs, escape
@@ -37,44 +37,34 @@ from djgnn.training.inputs import choose_device
 from djgnn.training.selection import PROTOCOLS
 
 
-def run_bench(
-    model: str,
-    dataset: str,
-    recipe: Recipe,
-    *,
-    splits: str,
-    protocol: str,
-    data: Path | None,
-    seed: int,
-    device: str,
-    quiet: bool,
-) -> dict[str, Any]:
+def run_bench(options: CellOptions, recipe: Recipe) -> dict[str, Any]:
     """Run one cell and return what `--json` prints.
 
     Raises:
         InputError: For an unknown model, protocol, data set or split.
     """
+    model, quiet = options.model, options.quiet or options.as_json
     if model not in ("djgnn", *BASELINES):
         raise InputError(f"--model: must be one of djgnn, {', '.join(BASELINES)} (got '{model}')")
-    _check_protocol(protocol)
-    graph = Graph.load(dataset, data=data)
+    _check_protocol(options.protocol)
+    graph = Graph.load(options.dataset, data=options.data)
     if not graph.num_splits:
         raise InputError(f"{graph.name}: has no splits to run over; add masks to its file")
-    chosen = parse_splits(splits, graph.num_splits, graph.name)
+    chosen = parse_splits(options.splits, graph.num_splits, graph.name)
     settled = _settle(model, graph.name, recipe)
-    where, largest = choose_device(device), 0
+    where, largest = choose_device(options.device), 0
     if isinstance(settled, RunConfig):
         largest = largest_block(settled, graph.num_nodes, where.type)
-    with epochs(quiet) as display, training_memory(largest) as release:
+    with epochs(quiet) as follow, training_memory(largest) as release:
         cell = run_cell(
             model,
             graph,
             settled,
             chosen,
-            protocol=protocol,
-            seed=seed,
+            protocol=options.protocol,
+            seed=options.seed,
             device=where,
-            progress=lambda split: display.follow(f"split {split}", release),
+            progress=lambda split: follow(f"split {split}", release),
         )
     if not quiet:
         _print_cell(cell, graph)
@@ -155,32 +145,24 @@ def run_table(
     return _run_cells(plan.specs, plan.facts, store, options, write)
 
 
-def run_effects(
-    models: str,
-    splits: str,
-    epochs: int | None,
-    preset: str,
-    seed: int,
-    page: Path | None,
-    options: RunOptions,
-) -> dict[str, Any]:
+def run_effects(options: EffectsOptions, run: RunOptions) -> dict[str, Any]:
     """Run the study of protocol effects and return what `--json` prints."""
     from djgnn.bench.effects import plan_effects, write_effects
 
     plan = plan_effects(
-        parse_models(models),
-        wanted_splits(splits),
-        epochs=epochs,
-        preset=preset,
-        seed=seed,
-        data=options.data,
+        parse_models(options.models),
+        wanted_splits(options.splits),
+        epochs=options.epochs,
+        preset=options.preset,
+        seed=options.seed,
+        data=run.data,
     )
-    store = Store(options.out, options.any_code)
+    store = Store(run.out, run.any_code)
 
     def write() -> list[Path]:
-        return write_effects(plan, store, command=_command_line(), page=page)
+        return write_effects(plan, store, command=_command_line(), page=options.page)
 
-    return _run_cells(plan.specs, plan.facts, store, options, write)
+    return _run_cells(plan.specs, plan.facts, store, run, write)
 
 
 def _run_cells(

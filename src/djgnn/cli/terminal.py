@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from rich import markup
 from rich.console import Console
@@ -31,6 +31,7 @@ _PICTURES = {
 }
 UNLIMITED = 1_000_000
 STOPPED = 130
+Follower = Callable[..., Any]
 
 
 def printable(text: str) -> str:
@@ -66,33 +67,18 @@ def warn(text: str) -> None:
 
 @contextmanager
 def warnings_once(reword: Callable[[str], str] = str) -> Iterator[None]:
-    """Print each warning of this package in one line, and only once.
-
-    Args:
-        reword: Makes the text to print from that of the warning.
-    """
-    said: set[str] = set()
-    with warnings.catch_warnings():
-        usual = warnings.showwarning
-
-        def show(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
-            text = " ".join(str(message).splitlines())
-            if not issubclass(category, DJGNNWarning):
-                usual(message, category, filename, lineno, file, line)
-            elif text not in said:
-                said.add(text)
-                warn(reword(text))
-
+    """Print each warning of this package in one line, and only once, as `reword` puts it."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DJGNNWarning)
-        warnings.showwarning = show
-        yield
+        try:
+            yield
+        finally:
+            ours = [w for w in caught if issubclass(w.category, DJGNNWarning)]
+            for text in dict.fromkeys(" ".join(str(w.message).splitlines()) for w in ours):
+                warn(reword(text))
+    for other in caught:
+        if other not in ours:
+            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
 
 
 def wide_console() -> Console:
@@ -100,34 +86,14 @@ def wide_console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
 
 
-class Epochs:
-    """Makes a callback for each training run; it prints nothing without a bar."""
-
-    def __init__(self, bar: Progress | None) -> None:
-        self._bar = bar
-
-    def follow(self, title: str, after: Callable[[int], None] | None = None) -> OnEpoch:
-        """A callback for one run, called after every epoch; `after` gets the epoch's number."""
-        bar = self._bar
-        task = None if bar is None else bar.add_task(title, total=None, score="")
-
-        def report(total: int, record: EpochRecord) -> None:
-            if bar is not None and task is not None:
-                score = f"validation {record.validation:.1f}"
-                bar.update(task, total=total, completed=record.epoch + 1, score=score)
-            if after is not None:
-                after(record.epoch)
-
-        return report
-
-
 @contextmanager
-def epochs(quiet: bool = False) -> Iterator[Epochs]:
-    """A progress display on standard error, off if `quiet` or if that is not a terminal."""
+def epochs(quiet: bool = False) -> Iterator[Follower]:
+    """A progress display on standard error, off if `quiet` or if that is not a terminal.
+
+    Gives a function that makes the callback of one training run, called after every epoch, from
+    its title and from what else to call, with the number of the epoch.
+    """
     console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield Epochs(None)
-        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -135,8 +101,21 @@ def epochs(quiet: bool = False) -> Iterator[Epochs]:
         TextColumn("{task.fields[score]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
-        yield Epochs(bar)
+    shown = console.is_terminal and not quiet
+    with Progress(*columns, console=console, transient=True, disable=not shown) as bar:
+
+        def follow(title: str, after: Callable[[int], None] | None = None) -> OnEpoch:
+            task = bar.add_task(title, total=None, score="")
+
+            def report(total: int, record: EpochRecord) -> None:
+                score = f"validation {record.validation:.1f}"
+                bar.update(task, total=total, completed=record.epoch + 1, score=score)
+                if after is not None:
+                    after(record.epoch)
+
+            return report
+
+        yield follow
 
 
 @contextmanager

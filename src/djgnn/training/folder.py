@@ -133,7 +133,7 @@ def check_free(path: str | Path, overwrite: bool = False) -> None:
         )
     if not overwrite:
         raise InputError(
-            f"{path}: exists already; name another folder, or set overwrite to replace it"
+            f"{path}: exists already; name another folder, or pass `overwrite=` to replace it"
         )
 
 
