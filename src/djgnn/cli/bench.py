@@ -25,7 +25,6 @@ from djgnn.cli.terminal import print_json
 
 bench = typer.Typer(help="Benchmarks under an honest protocol.", no_args_is_help=True)
 
-Models = Annotated[str, option("all, or names with commas; djgnn:author names a preset.")]
 Splits = Annotated[str, option("Such as 0-9, or 0,2,5; all by default.")]
 Epochs = Annotated[Whole, option("Most epochs of every model.")]
 
@@ -79,30 +78,31 @@ class RunOptions(WorkOptions):
 
 
 @dataclass(frozen=True)
-class EffectsOptions:
-    """What the study of protocol effects compares."""
+class PlanOptions:
+    """What several models are compared on."""
 
-    models: Models = "djgnn,gcn,mlp,fsgnn,linkx"
+    models: Annotated[str, option("all, or names with commas; djgnn:author names a preset.")]
     splits: Splits = ""
     epochs: Epochs = None
     preset: Preset = "default"
     seed: Seed = 0
+
+
+@dataclass(frozen=True)
+class EffectsOptions(PlanOptions):
+    """What the study of protocol effects compares."""
+
     page: Annotated[File, option("Also write the Markdown page here.")] = None
 
 
 @dataclass(frozen=True)
-class TableOptions:
+class TableOptions(PlanOptions):
     """What a table shows."""
 
-    models: Models = "all"
     datasets: Annotated[str, option("Names with commas; the table's own by default.")] = ""
-    splits: Splits = ""
-    epochs: Epochs = None
     protocol: Annotated[
         str, option("validation; oracle adds a table of the largest test scores.")
     ] = "validation"
-    preset: Preset = "default"
-    seed: Seed = 0
     tuned: Annotated[File, option("Use the best configurations of this `bench tune`.")] = None
     budget_free: Annotated[
         bool, option("Allow searches of unequal size; the table says so.", "--budget-free")
@@ -159,11 +159,12 @@ def _table(suite: str) -> Any:
         found = run_table(request, run, protocol=table.protocol, reference=table.reference)
         print_json(found, run.as_json)
 
-    return with_options(command, out=Path(f"bench-{suite}"))
+    return with_options(command, models="all", out=Path(f"bench-{suite}"))
 
 
 bench.command("run")(with_options(_run))
-bench.command("effects")(with_options(_effects, out=Path("bench-effects")))
+compared = "djgnn,gcn,mlp,fsgnn,linkx"
+bench.command("effects")(with_options(_effects, models=compared, out=Path("bench-effects")))
 bench.command("tune")(with_options(_tune, out=Path("bench-tune")))
 for _suite, _title in (
     ("table1", "The paper's Table 1, beside what it printed; resumable."),

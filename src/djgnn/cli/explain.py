@@ -53,43 +53,29 @@ def _print(found: Explanation, chances: dict[str, float]) -> None:
     )
     for column in ("branch", "alpha", first, second, "lead"):
         table.add_column(escape(column), justify="left" if column == "branch" else "right")
-    for part in found.branches:
-        table.add_row(part.branch, f"{part.alpha:.3f}", *_added(part.contributions, first, second))
-    table.add_row("bias", "", *_added(found.bias, first, second))
-    table.add_row("[bold]logit[/bold]", "", *_added(found.logits, first, second), end_section=True)
+    rows = [(part.branch, f"{part.alpha:.3f}", part.contributions) for part in found.branches]
+    for name, alpha, values in (*rows, ("bias", "", found.bias), ("logit", "", found.logits)):
+        numbers = (values[first], values[second], values[first] - values[second])
+        style = "bold" if name == "logit" else None
+        table.add_row(name, alpha, *(f"{value:+.3f}" for value in numbers), style=style)
     console.print(table)
     console.print(_neighbours(found))
-    near = [n for part in found.branches for n in part.neighbours]
-    if any(n.twin or n.ties for n in near):
+    if any(near.twin or near.ties for part in found.branches for near in part.neighbours):
         console.print(
             "[dim]twin: the same row of A, so the same place whatever was learned. tie of k: k "
             "nodes are at this distance and the one with the lowest number comes first.[/dim]"
         )
 
 
-def _added(values: dict[str, float], first: str, second: str) -> tuple[str, ...]:
-    numbers = (values[first], values[second], values[first] - values[second])
-    return tuple(f"{value:+.3f}" for value in numbers)
-
-
 def _neighbours(found: Explanation) -> Table:
     # Without padding and frame, all of it fits into 80 columns.
-    table = Table(
-        title="Who stands behind each branch, beside the node itself",
-        box=box.SIMPLE_HEAD,
-        padding=0,
-        show_edge=False,
-    )
+    title = "Which neighbours each branch uses, beside the node itself"
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=0, show_edge=False)
     for column in ("branch", "node", "label", "part", "weight", "rank", "distance", "note"):
-        right = column in ("weight", "rank", "distance")
+        justify: Any = "right" if column in ("weight", "rank", "distance") else "left"
         least = LEAST_WIDTHS.get(column)
-        table.add_column(
-            column,
-            justify="right" if right else "left",
-            no_wrap=least is None,
-            overflow="fold",
-            min_width=least,
-        )
+        fold: dict[str, Any] = {"no_wrap": least is None, "overflow": "fold", "min_width": least}
+        table.add_column(column, justify=justify, **fold)
     for part in found.branches:
         others = [near for near in part.neighbours if near.node != found.node]
         rows = [_row(near) for near in others] or [("[dim]-[/dim]",)]
@@ -101,8 +87,7 @@ def _neighbours(found: Explanation) -> Table:
 
 
 def _row(near: Neighbour) -> tuple[str, ...]:
-    notes = ["twin"] if near.twin else []
-    notes += [f"tie of {near.ties + 1}"] if near.ties else []
+    notes = ["twin"] * near.twin + [f"tie of {near.ties + 1}"] * bool(near.ties)
     return (
         escape(near.name),
         "" if near.label is None else escape(near.label),

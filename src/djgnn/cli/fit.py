@@ -32,9 +32,9 @@ def fit_source(source: Source, recipe: Recipe, options: FitOptions) -> tuple[dic
     Returns:
         The card of the run, and whether this is the process that prints it.
     """
-    out = options.out
+    out, overwrite = options.out, options.overwrite
     with join(options.device) as group:
-        resume = group.shared(lambda: options.resume or is_restart(out, group, options.overwrite))
+        resume = group.shared(lambda: options.resume or is_restart(out, group, overwrite))
         options = replace(options, resume=resume)
         group.shared(lambda: _check_out(options))
         config = recipe.resolve(source.dataset)
@@ -62,22 +62,20 @@ def _trainable(graph: Graph, source: Source, seed: int) -> Graph:
             f"{where}: no node has a label; name the column with --label and fill it for some "
             "nodes (got none)"
         )
-    if (known == known[0]).all():
+    most = int(np.bincount(known).max())
+    if most == known.size:
         raise InputError(
             f"{where}: all labelled nodes are of one class, there is nothing to tell apart; give "
             f"labels of at least two classes (got {graph.classes()[int(known[0])]!r} only)"
         )
-    if graph.num_splits:
-        return graph
-    if np.bincount(known).max() < 2:
+    if most == 1 and not graph.num_splits:
         tables = reading_of(graph).get("known")
-        label = "" if tables is None else tables["roles"].get("label", "")
-        column = f"the labels, column {label!r}," if label else "the labels"
+        label = "" if tables is None else f", column {tables['roles'].get('label', '')!r},"
         raise InputError(
-            f"{where}: {column} are all different, so no class has two nodes; name the column of "
-            f"the classes with --label (got {known.size} labels of {known.size} classes)"
+            f"{where}: the labels{label} are all different, so no class has two nodes; name the "
+            f"column of the classes with --label (got {known.size} labels)"
         )
-    return random_splits(graph, random_state=seed)
+    return graph if graph.num_splits else random_splits(graph, random_state=seed)
 
 
 def checkpoint_folder(out: Path) -> Path:
@@ -92,17 +90,16 @@ def _check_out(options: FitOptions) -> None:
     Raises:
         InputError: If a run or the checkpoint of one would be lost.
     """
-    out, place = options.out, checkpoint_folder(options.out)
+    place = checkpoint_folder(options.out)
     if options.resume and options.overwrite:
         raise InputError("--resume continues a run, --overwrite starts anew; give one of them")
-    if options.resume:
-        return
-    if place.exists() and not options.overwrite:
+    if not options.resume and not options.overwrite and place.exists():
         raise InputError(
-            f"{out}: a run of this name was stopped; continue it with --resume, or start anew "
-            f"with --overwrite (got {place})"
+            f"{options.out}: a run of this name was stopped; continue it with --resume, or start "
+            f"anew with --overwrite (got {place})"
         )
-    check_free(out, options.overwrite)
+    if not options.resume:
+        check_free(options.out, options.overwrite)
 
 
 def _finished(graph: Graph, config: RunConfig, options: FitOptions) -> dict[str, Any] | None:
@@ -118,10 +115,10 @@ def _finished(graph: Graph, config: RunConfig, options: FitOptions) -> dict[str,
     if card["interrupted"]:
         return None
     found = (card["data"]["sha256"], card["metric"], card["result"]["split"], card["seed"])
+    wanted = (graph.content_hash, graph.metric, options.split, options.seed)
     written = RunConfig.read_yaml(out / CONFIG)
     if config.training.structure_gate:  # the file says what the gate decided
         written = written.replace(structure=config.model.structure)
-    wanted = (graph.content_hash, graph.metric, options.split, options.seed)
     if found != wanted or written != config:
         raise InputError(
             f"{out}: holds a finished run of other data, options or seed; name another folder, or "
@@ -157,14 +154,24 @@ def run_fit(
     quiet = options.quiet or options.as_json or not group.first
     # The page reads the folder; what was trained is freed by then.
     card = _train_and_write(graph, config, options, group, quiet)
-    page = None
+    console, result = Console(highlight=False, quiet=quiet), card["result"]
+    test = "" if result["test"] is None else f", test {result['test']:.2f}"
+    console.print(
+        f"[bold]{escape(graph.name)}[/bold]: {graph.metric} "
+        f"validation {result['validation']:.2f}{test} "
+        f"(epoch {result['epoch']}, chosen on validation; {result['seconds']:.1f} s)"
+    )
+    console.print(f"predictions: {escape(str(options.out / 'predictions.csv'))}")
     if options.report and group.first:
         from djgnn.report.page import write_run_page
         from djgnn.report.run_data import load_run
 
-        page = write_run_page(load_run(options.out))
-    if not quiet:
-        _print(graph, card, options.out, page)
+        console.print(f"report: {escape(str(write_run_page(load_run(options.out))))}")
+    if card["interrupted"]:
+        console.print(
+            "stopped early: the run holds the best epoch so far; repeat the command with --resume "
+            "to continue"
+        )
     return card
 
 
@@ -221,21 +228,3 @@ def _train_and_write(
         return card
 
     return group.shared(write)
-
-
-def _print(graph: Graph, card: dict[str, Any], out: Path, page: Path | None) -> None:
-    console, result = Console(highlight=False), card["result"]
-    test = "" if result["test"] is None else f", test {result['test']:.2f}"
-    console.print(
-        f"[bold]{escape(graph.name)}[/bold]: {graph.metric} "
-        f"validation {result['validation']:.2f}{test} "
-        f"(epoch {result['epoch']}, chosen on validation; {result['seconds']:.1f} s)"
-    )
-    console.print(f"predictions: {escape(str(out / 'predictions.csv'))}")
-    if page is not None:
-        console.print(f"report: {escape(str(page))}")
-    if card["interrupted"]:
-        console.print(
-            "stopped early: the run holds the best epoch so far; repeat the command with --resume "
-            "to continue"
-        )

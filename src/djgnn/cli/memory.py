@@ -1,8 +1,4 @@
-"""Freed memory of the command line's own process: returned to the system, or kept where large.
-
-The settings are those of the whole process, so a library call never changes them: only the command
-line, which owns its process, does.
-"""
+"""Freed memory of the command line's own process; a library call never changes its allocator."""
 
 from __future__ import annotations
 
@@ -60,29 +56,27 @@ def training_memory(largest: int) -> Iterator[Callable[[int], None]]:
         largest: Bytes of the largest tensor of a step.
     """
     library = c_library()
-    if library is None:
-        yield lambda epoch: None
-        return
-    if largest > MAPPED:
-        library.mallopt(_MMAP_MAX, 0)
-        library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
-        try:
-            yield lambda epoch: None
-        finally:
-            library.mallopt(_MMAP_MAX, _MMAP_USUAL)
-            library.mallopt(_TRIM_THRESHOLD, _TRIM_USUAL)
-            gc.collect()
-            library.malloc_trim(0)
-        return
-    last = 0.0
+    last = -1.0
 
     def release(epoch: int) -> None:
         nonlocal last
-        if epoch > 0 and time.monotonic() - last < EVERY:
+        if library is None or largest > MAPPED:
             return
         if epoch == 0:
             gc.collect()  # an optimiser of an earlier training may still be in a cycle
-        library.malloc_trim(0)
-        last = time.monotonic()
+        if epoch == 0 or time.monotonic() - last >= EVERY:
+            library.malloc_trim(0)
+            last = time.monotonic()
 
-    yield release
+    if library is None or largest <= MAPPED:
+        yield release
+        return
+    library.mallopt(_MMAP_MAX, 0)
+    library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
+    try:
+        yield release
+    finally:
+        library.mallopt(_MMAP_MAX, _MMAP_USUAL)
+        library.mallopt(_TRIM_THRESHOLD, _TRIM_USUAL)
+        gc.collect()
+        library.malloc_trim(0)

@@ -7,9 +7,10 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -19,12 +20,12 @@ from djgnn.baselines.config import baseline_config
 from djgnn.bench import CellResult, run_cell
 from djgnn.bench import cell as cells
 from djgnn.bench.page import write_table
-from djgnn.bench.plan import DataFacts, missing_units, run_plan
+from djgnn.bench.plan import missing_units, run_plan
 from djgnn.bench.pool import Limits
 from djgnn.bench.record import SplitRecord
-from djgnn.bench.spec import MODELS, CellSpec, read_recipe
-from djgnn.bench.store import FinishedCell, Store
-from djgnn.bench.tables import TableRequest, plan_table
+from djgnn.bench.spec import MODELS, read_recipe
+from djgnn.bench.store import Store
+from djgnn.bench.tables import TablePlan, TableRequest, plan_table
 from djgnn.cli.bench import CellOptions, EffectsOptions, RunOptions, TableOptions, WorkOptions
 from djgnn.cli.memory import largest_block, training_memory
 from djgnn.cli.options import Recipe
@@ -35,6 +36,9 @@ from djgnn.graph.files import atomic_write
 from djgnn.training.config import RunConfig
 from djgnn.training.inputs import choose_device
 from djgnn.training.selection import PROTOCOLS
+
+if TYPE_CHECKING:
+    from djgnn.bench.effects import EffectsPlan
 
 
 def run_bench(options: CellOptions, recipe: Recipe) -> dict[str, Any]:
@@ -50,7 +54,8 @@ def run_bench(options: CellOptions, recipe: Recipe) -> dict[str, Any]:
     graph = Graph.load(options.dataset, data=options.data)
     if not graph.num_splits:
         raise InputError(f"{graph.name}: has no splits to run over; add masks to its file")
-    chosen = parse_splits(options.splits, graph.num_splits, graph.name)
+    every = range(graph.num_splits)
+    chosen = parse_splits(options.splits, len(every), graph.name) or every
     settled = _settle(model, graph.name, recipe)
     where, largest = choose_device(options.device), 0
     if isinstance(settled, RunConfig):
@@ -112,8 +117,8 @@ def table_request(suite: str, table: TableOptions) -> TableRequest:
     return TableRequest(
         suite=suite,
         models=parse_models(table.models),
-        datasets=tuple(parse_names(table.datasets)) or None,
-        splits=wanted_splits(table.splits),
+        datasets=parse_names(table.datasets) or None,
+        splits=parse_splits(table.splits),
         epochs=table.epochs,
         preset=table.preset,
         seed=table.seed,
@@ -135,14 +140,8 @@ def run_table(
     if reference not in request.models:
         raise InputError(f"--reference: must be one of the models run (got '{reference}')")
     plan = plan_table(request, options.data)
-    store = Store(options.out, options.any_code)
-
-    def write() -> list[Path]:
-        return write_table(
-            plan, store, protocol=protocol, reference=reference, command=_command_line()
-        )
-
-    return _run_cells(plan.specs, plan.facts, store, options, write)
+    write = partial(write_table, protocol=protocol, reference=reference)
+    return _run_cells(plan, options, write)
 
 
 def run_effects(options: EffectsOptions, run: RunOptions) -> dict[str, Any]:
@@ -151,28 +150,20 @@ def run_effects(options: EffectsOptions, run: RunOptions) -> dict[str, Any]:
 
     plan = plan_effects(
         parse_models(options.models),
-        wanted_splits(options.splits),
+        parse_splits(options.splits),
         epochs=options.epochs,
         preset=options.preset,
         seed=options.seed,
         data=run.data,
     )
-    store = Store(run.out, run.any_code)
-
-    def write() -> list[Path]:
-        return write_effects(plan, store, command=_command_line(), page=options.page)
-
-    return _run_cells(plan.specs, plan.facts, store, run, write)
+    return _run_cells(plan, run, partial(write_effects, page=options.page))
 
 
 def _run_cells(
-    specs: Sequence[CellSpec],
-    facts: Mapping[str, DataFacts],
-    store: Store,
-    options: RunOptions,
-    write: Callable[[], list[Path]],
+    plan: TablePlan | EffectsPlan, options: RunOptions, write: Callable[..., list[Path]]
 ) -> dict[str, Any]:
     """Take in, then export or run what is missing; the page is written in any case."""
+    specs, facts, store = plan.specs, plan.facts, Store(options.out, options.any_code)
     console = take_in(store, options)
     if options.export is not None:
         splits: dict[int, list[int]] = {}
@@ -202,14 +193,9 @@ def _run_cells(
             follow=follow,
         )
     finally:
-        files = write()
-    if not (options.quiet or options.as_json):
-        _print(finished, files)
-    return {"cells": [cell.to_dict() for cell in finished], "files": [str(f) for f in files]}
-
-
-def _print(finished: Sequence[FinishedCell], files: Sequence[Path]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+        # The command as it was typed, without the path of the program.
+        files = write(plan, store, command=shlex.join(["djgnn", *sys.argv[1:]]))
+    console = Console(highlight=False, soft_wrap=True, quiet=options.quiet or options.as_json)
     for cell in finished:
         name = f"{cell.spec.label} on {escape(cell.spec.dataset)}"
         if cell.complete:
@@ -218,6 +204,7 @@ def _print(finished: Sequence[FinishedCell], files: Sequence[Path]) -> None:
         for failure in cell.failures:
             console.print(f"{name}, split {failure.split}: {escape(failure.outcome)}")
     console.print("written: " + ", ".join(escape(str(file)) for file in files))
+    return {"cells": [cell.to_dict() for cell in finished], "files": [str(f) for f in files]}
 
 
 def processes(options: WorkOptions) -> int:
@@ -260,36 +247,28 @@ def parse_models(text: str) -> tuple[str, ...]:
         >>> parse_models("djgnn:author, gcn")
         ('djgnn:author', 'gcn')
     """
-    return MODELS if text.strip() == "all" else tuple(dict.fromkeys(parse_names(text)))
+    return MODELS if text.strip() == "all" else parse_names(text)
 
 
-def parse_names(text: str) -> list[str]:
-    """Names with commas between them."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+def parse_names(text: str) -> tuple[str, ...]:
+    """Names with commas between them, each once."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
-def wanted_splits(text: str) -> tuple[int, ...] | None:
-    """Numbers of splits, ``None`` for all.
-
-    Example:
-        >>> wanted_splits("0-2,5"), wanted_splits("")
-        ((0, 1, 2, 5), None)
-    """
-    return tuple(parse_splits(text, 10_000, "a data set")) if text else None
-
-
-def parse_splits(text: str, count: int, name: str) -> list[int]:
-    """``0-9`` or ``0,2,5`` or both; everything there is for an empty text.
+def parse_splits(
+    text: str, count: int = 10_000, name: str = "a data set"
+) -> tuple[int, ...] | None:
+    """``0-9`` or ``0,2,5`` or both; ``None``, which means all, for an empty text.
 
     Raises:
         InputError: If it is not such a list, or a split does not exist.
 
     Example:
         >>> parse_splits("0-2,7", 10, "cora")
-        [0, 1, 2, 7]
+        (0, 1, 2, 7)
     """
     if not text:
-        return list(range(count))
+        return None
     chosen: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
@@ -298,14 +277,9 @@ def parse_splits(text: str, count: int, name: str) -> list[int]:
         chosen += range(int(first), int(last if dash else first) + 1)
     if not chosen or max(chosen) >= count:
         raise InputError(f"--splits: {name} has splits 0 to {count - 1} (got '{text}')")
-    return list(dict.fromkeys(chosen))
+    return tuple(dict.fromkeys(chosen))
 
 
 def _check_protocol(protocol: str) -> None:
     if protocol not in PROTOCOLS:
         raise InputError(f"--protocol: must be one of {', '.join(PROTOCOLS)} (got '{protocol}')")
-
-
-def _command_line() -> str:
-    """The command as it was typed, without the path of the program."""
-    return shlex.join(["djgnn", *sys.argv[1:]])

@@ -16,9 +16,9 @@ from djgnn.cli.tables import (
     export_cells,
     parse_models,
     parse_names,
+    parse_splits,
     processes,
     take_in,
-    wanted_splits,
 )
 from djgnn.cli.terminal import escape
 from djgnn.errors import InputError
@@ -42,7 +42,7 @@ def run_tune(options: TuneOptions) -> dict[str, Any]:
         make_search(
             label,
             dataset,
-            chosen_splits(wanted_splits(options.splits), fact),
+            chosen_splits(parse_splits(options.splits), fact),
             epochs=options.epochs,
             preset=options.preset,
             any_code=options.any_code,
