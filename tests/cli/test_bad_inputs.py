@@ -204,22 +204,26 @@ CASES: dict[str, Case] = {
     "object array": npz("key 'y' holds Python objects.*never", y=np.array([Canary()] * 4)),
     "pickle": npz("not a readable .npz", pickle.dumps(Canary())),
     "cut zip": npz("copy it again if it was cut off", archive()[:-40]),
-    "damaged member": npz("damaged", archive().replace(b"y.npy", b"z.npy", 1)),
+    "damaged member": npz("not a readable", archive().replace(b"y.npy", b"z.npy", 1)),
     "text as npz": npz("write it with", b"source,target\n"),
     "empty npz": npz("not a readable", b""),
     "zip bomb": npz("GiB of memory, more than the limit", bomb()),
-    "claims more than it has": npz("claims .* bytes, the archive holds", claiming()),
+    "claims more than it has": npz("claims more entries than it has bytes", claiming()),
     "edge out of range": npz(r"edge_index\[1, 0\]: node 9", edge_index=np.array([[0], [9]])),
     "negative node": npz("node -1 does not exist", edge_index=np.array([[0], [-1]])),
     "nan in x": npz(r"x\[0, 0\]: not a finite", x=np.full((4, 2), np.nan)),
-    "labels of another length": npz(r"x: must have one row per node", y=np.zeros(5, int)),
+    "labels of another length": npz(
+        r"x: must be a matrix with one row per node", y=np.zeros(5, int)
+    ),
     "half a node": npz("whole numbers", edge_index=np.array([[0.5], [1]])),
     "one mask of three": npz("give all three masks", train_mask=np.ones(4, bool)),
     "overlapping masks": npz(
         "overlap in split 0",
         **{f"{part}_mask": np.ones(4, bool) for part in ("train", "val", "test")},
     ),
-    "too many nodes": npz("num_nodes: at most", x=None, y=None, num_nodes=np.int64(2**62)),
+    "too many nodes": npz(
+        "nodes would take .* more than the limit", x=None, y=None, num_nodes=np.int64(2**62)
+    ),
     "broken CSR": npz(
         "not the parts of a CSR matrix",
         x=None,
@@ -270,8 +274,8 @@ CASES: dict[str, Case] = {
     "python tag inside": config(
         "line 1.*without tags", "model: !!python/object/new:os.system ['touch executed']"
     ),
-    "YAML aliases": config("line 2: has an alias; write the value itself", ALIASES),
-    "deep YAML": config("nested more than", "[" * 500),
+    "YAML aliases": config("got an alias; write the value itself", ALIASES),
+    "deep YAML": config("is not plain YAML", "[" * 500),
     "broken YAML": config("line 2", "model: {\n]"),
     "YAML list": config("must hold named sections", "[1, 2]"),
     "unknown section": config("unknown section 'modle'", "modle: {}"),
