@@ -12,16 +12,17 @@ import torch
 from djgnn.graph import Graph, heterophilic_sbm, random_splits, read_npz
 from djgnn.model import DJGNN, graph_operators
 from djgnn.training import resolve, train
-from djgnn.training.distributed import Group, Shard, distributed_djgnn
-from djgnn.training.distributed.checkpoint import SharedCheckpoint
-from djgnn.training.distributed.collectives import (
+from djgnn.training.checkpoint import Checkpoint
+from djgnn.training.distributed import Group
+from djgnn.training.distributed.exchange import (
+    Plan,
     gather_inputs,
     gather_results,
     owned,
     reduce_gradients,
 )
-from djgnn.training.distributed.halo import Plan
-from djgnn.training.distributed.operators import shard_djgnn, shard_operators
+from djgnn.training.distributed.shard import Shard
+from djgnn.training.distributed.view import shard_djgnn, shard_operators
 from djgnn.training.hooks import Hooks
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets
@@ -65,7 +66,7 @@ def fit_many(group: Group, graph: Graph, recipes: list[dict[str, Any]]) -> list[
 
 def _fit(group: Group, graph: Graph, recipe: dict[str, Any]) -> dict[str, Any]:
     config = resolve("default", None, **{**BASE, **recipe})
-    module, inputs = distributed_djgnn(config, graph, group)
+    module, inputs = build_djgnn(config, graph, group=group)
     tables: list[Any] = []
 
     def observe(record: Any, model: Any, encoding: Any, logits: Any) -> None:
@@ -109,13 +110,13 @@ def with_world() -> None:
 def fit_kept(group: Group, graph: Graph, file: Path, epochs: int | None) -> dict[str, Any]:
     """Train with a checkpoint, and stop after so many epochs."""
     config = resolve("default", None, **{**BASE, "epochs": 12})
-    module, inputs = distributed_djgnn(config, graph, group)
+    module, inputs = build_djgnn(config, graph, group=group)
     seen: list[int] = []
     hooks = Hooks(
         on_epoch=lambda total, record: seen.append(record.epoch),
         # Only one process is told to stop.
         stop=lambda: group.any(len(seen) == epochs and group.rank == group.size - 1),
-        checkpoint=SharedCheckpoint(file, "key", 3600.0, group),
+        checkpoint=Checkpoint(file, "key", 3600.0, group),
     )
     fitted, _ = train(module, inputs, graph, 0, config.training, 0, hooks)
     losses = [(r.loss, r.pump_loss, r.validation_loss) for r in fitted.history]
@@ -165,18 +166,18 @@ def collectives(group: Group, whole: torch.Tensor, bounds: tuple[int, ...]) -> d
     shard = Shard(bounds, group.rank)
     own = whole[shard.first : shard.last].clone().requires_grad_()
     factor = torch.ones((), dtype=whole.dtype, requires_grad=True)
-    everywhere = gather_inputs(group, own * factor, shard.sizes, "a")
+    everywhere = gather_inputs(group, own * factor, shard.sizes)
     # Each process weighs the rows of all differently: their gradients must be summed.
     part = (everywhere.tanh() * (1 + group.rank)).sum()
     needed = torch.arange(group.rank % 2, whole.shape[0], 2)
-    fetched = Plan.of(group, shard, needed, "b").fetch(own.square())
+    fetched = Plan.of(shard, needed).fetch(own.square())
     part = part + (fetched.sin() * (2 + group.rank)).sum()
-    parts = gather_results(group, part[None], [1] * group.size, "c")
-    results = gather_results(group, own.exp(), shard.sizes, "d")
+    parts = gather_results(group, part[None], [1] * group.size)
+    results = gather_results(group, own.exp(), shard.sizes)
     alike = owned(everywhere, shard.first, shard.last).cos().prod()
     loss = parts.sum().square() + results.cos().square().sum() + alike
     loss.backward()
-    reduce_gradients(group, [factor])
+    reduce_gradients([factor])
     assert factor.grad is not None
     assert own.grad is not None
     return {"loss": float(loss), "own": own.grad.numpy(), "factor": float(factor.grad)}

@@ -15,8 +15,8 @@ from processes import run_group
 
 from djgnn.cli.fit import LAUNCH, checkpoint_folder, is_restart
 from djgnn.errors import InputError
-from djgnn.training.distributed import Group, Shard, join
-from djgnn.training.distributed.shard import ROW_COST
+from djgnn.training.distributed import Group, join
+from djgnn.training.distributed.shard import ROW_COST, Shard
 from djgnn.training.folder import RESULT
 
 WHOLE = {
@@ -41,10 +41,10 @@ def test_the_environment_of_torchrun_is_read() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"WORLD_SIZE": None}, r"without WORLD_SIZE; start .* torchrun.*\(got 4 of 5"),
-        ({"MASTER_ADDR": None, "MASTER_PORT": None}, "without MASTER_ADDR, MASTER_PORT"),
-        ({"RANK": "2"}, r"below WORLD_SIZE.*\(got 2 of 2\)"),
-        ({"RANK": "one"}, r"RANK must be a whole number.*\(got 'one'\)"),
+        ({"WORLD_SIZE": None}, r"must all be set.* torchrun.*\(got RANK='1', LOCAL_RANK='1'"),
+        ({"MASTER_ADDR": None, "MASTER_PORT": None}, r"MASTER_ADDR, MASTER_PORT must all be set"),
+        ({"RANK": "2"}, r"RANK below WORLD_SIZE.*\(got RANK='2', WORLD_SIZE='2'"),
+        ({"RANK": "one"}, r"whole numbers.*\(got RANK='one'"),
     ],
 )
 def test_half_an_environment_is_refused(changes: dict[str, str | None], message: str) -> None:

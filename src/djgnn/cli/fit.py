@@ -15,12 +15,12 @@ from djgnn.cli.options import FitOptions, Recipe, Source, load, warn_of_scales
 from djgnn.cli.terminal import epochs, escape, stoppable
 from djgnn.errors import InputError
 from djgnn.graph import Graph, random_splits, reading_of
-from djgnn.training.checkpoint import fingerprint
+from djgnn.training.checkpoint import Checkpoint, fingerprint
 from djgnn.training.config import RunConfig
-from djgnn.training.distributed import Group, distributed_djgnn, join
-from djgnn.training.distributed.checkpoint import SharedCheckpoint
+from djgnn.training.distributed import Group, join
 from djgnn.training.folder import CONFIG, RESULT, check_free, new_folder, read_card, write_run
 from djgnn.training.hooks import Hooks
+from djgnn.training.inputs import build_djgnn
 from djgnn.training.run import train
 
 LAUNCH = "launch"
@@ -179,7 +179,7 @@ def _train_and_write(
     graph: Graph, config: RunConfig, options: FitOptions, group: Group, quiet: bool
 ) -> dict[str, Any]:
     where = group.together(lambda: group.device(options.device))
-    module, inputs = distributed_djgnn(config, graph, group, where)
+    module, inputs = build_djgnn(config, graph, where, group)
     place = checkpoint_folder(options.out)
 
     def begin() -> None:
@@ -212,7 +212,7 @@ def _train_and_write(
             Hooks(
                 on_epoch=follow(graph.name, release),
                 stop=lambda: group.any(asked()),
-                checkpoint=SharedCheckpoint(place / "run", key, options.checkpoint_every, group),
+                checkpoint=Checkpoint(place / "run", key, options.checkpoint_every, group),
                 observer=recorder,
             ),
         )

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from djgnn.errors import InputError
 from djgnn.graph.files import readable_file
+from djgnn.training.distributed.group import Group
 from djgnn.training.progress import EpochRecord, Progress
 
 FORMAT = "djgnn-checkpoint-1"
@@ -42,17 +43,22 @@ class Checkpoint:
         path: The file; its folder is made when first needed.
         key: What the run is, see :func:`fingerprint`; a file of another run is refused.
         every: Seconds between two writings; 0 writes after every epoch.
+        group: The processes of the run. The first one reads and writes the file, the others need
+            not see its disk; as the state is the same on all, another number of processes may
+            resume the run.
     """
 
-    def __init__(self, path: str | Path, key: str, every: float = 10.0) -> None:
+    def __init__(
+        self, path: str | Path, key: str, every: float = 10.0, group: Group | None = None
+    ) -> None:
         self.path, self.key, self.every = Path(path), key, every
+        self.group = group or Group()
         self._last = time.monotonic()
 
     def stage(self, name: str) -> Checkpoint:
         """The checkpoint of one part of a run, beside the others."""
-        return Checkpoint(
-            self.path.with_name(f"{name}.safetensors"), f"{self.key}/{name}", self.every
-        )
+        file = self.path.with_name(f"{name}.safetensors")
+        return Checkpoint(file, f"{self.key}/{name}", self.every, self.group)
 
     @property
     def due(self) -> bool:
@@ -67,6 +73,8 @@ class Checkpoint:
         generator: torch.Generator | None,
     ) -> None:
         """Write the file anew; an older one stays until the new one is complete on disk."""
+        if not self.group.first:
+            return
         records = [dataclasses.astuple(record) for record in progress.history]
         tensors = {
             **{f"module.{k}": v for k, v in module.state_dict().items()},
@@ -105,7 +113,7 @@ class Checkpoint:
         Raises:
             InputError: If the file is damaged or belongs to another run.
         """
-        found = self._found()
+        found = self.group.shared(lambda: self._read() if self.path.exists() else None)
         if found is None:
             return Progress()
         about, tensors = found
@@ -123,10 +131,6 @@ class Checkpoint:
         except (LookupError, ArithmeticError, ValueError, TypeError, RuntimeError) as error:
             raise InputError(f"{self.path}: damaged ({error}); {_REMEDY}") from error
         return progress
-
-    def _found(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-        """What the file says, ``None`` without one."""
-        return self._read() if self.path.exists() else None
 
     def _read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         from safetensors import SafetensorError, safe_open

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +14,9 @@ from djgnn.graph import Graph
 from djgnn.graph.operator import SparseOperator
 from djgnn.model import DJGNN, graph_operators
 from djgnn.training.config import RunConfig
+
+if TYPE_CHECKING:
+    from djgnn.training.distributed.group import Group
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -63,13 +66,26 @@ def num_features(graph: Graph) -> int:
 
 
 def build_djgnn(
-    config: RunConfig, graph: Graph, device: torch.device | str = "cpu"
+    config: RunConfig,
+    graph: Graph,
+    device: torch.device | str = "cpu",
+    group: Group | None = None,
 ) -> tuple[DJGNN, tuple[Any, Any]]:
     """A DJ-GNN for a graph, and its inputs.
+
+    Args:
+        config: What to build.
+        graph: The graph.
+        device: Where.
+        group: The processes that share the rows; by default this one has them all.
 
     Raises:
         InputError: If the configuration asks for more jumps than the graph has nodes.
     """
+    if group is not None and not group.alone:
+        from djgnn.training.distributed.view import shard_djgnn
+
+        return shard_djgnn(config, graph, group, device)
     module = blank_djgnn(config, graph)
     operators = graph_operators(graph.adjacency, **config.model.treatment(), device=device)
     return module.to(device), (features(graph, device), operators)

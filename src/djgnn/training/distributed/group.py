@@ -1,4 +1,4 @@
-"""The processes of a run: who am I, how many are we, and what do we agree on.
+"""The processes of a run: rank, size, and what they agree on.
 
 `torchrun` starts the processes and tells each its number through the environment. A process that
 was started without it, or alone, is a group of one and needs no connection.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -26,24 +26,6 @@ T = TypeVar("T")
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 # How long a process waits for the others; reading a large graph may keep one of them.
 PATIENCE = timedelta(minutes=30)
-
-
-@dataclass
-class Traffic:
-    """Bytes that a process sent to others, by what they were, and how many messages."""
-
-    bytes: dict[str, int] = field(default_factory=dict)
-    messages: int = 0
-
-    def count(self, what: str, size: int) -> None:
-        """Note one message down."""
-        self.bytes[what] = self.bytes.get(what, 0) + size
-        self.messages += 1
-
-    @property
-    def total(self) -> int:
-        """Bytes of all kinds."""
-        return sum(self.bytes.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +50,6 @@ class Group:
     local_rank: int = 0
     restarts: int = 0
     launch: str | None = None
-    traffic: Traffic = field(default_factory=Traffic)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Group:
@@ -84,31 +65,26 @@ class Group:
         there = [name for name in VARIABLES if name in environment]
         if "RANK" not in there and "WORLD_SIZE" not in there:
             return cls()
-        missing = [name for name in VARIABLES if name not in there]
-        if missing:
-            raise InputError(
-                f"environment: {', '.join(there)} without {', '.join(missing)}; start the "
-                f"processes with torchrun, or unset RANK and WORLD_SIZE (got {len(there)} of "
-                f"{len(VARIABLES)} variables)"
+        counts = {"TORCHELASTIC_RESTART_COUNT": "0", **environment}
+        try:
+            rank, size, local, restarts = (
+                int(counts[name]) for name in (*VARIABLES[:3], "TORCHELASTIC_RESTART_COUNT")
             )
-        rank, size, local = (_number(environment, name) for name in VARIABLES[:3])
-        if not 0 <= rank < size:
+        except (KeyError, ValueError):
+            rank = size = 0
+        if len(there) < len(VARIABLES) or not 0 <= rank < size:
+            got = ", ".join(f"{name}={environment[name]!r}" for name in there)
             raise InputError(
-                f"environment: RANK must be at least 0 and below WORLD_SIZE; start the processes "
-                f"with torchrun (got {rank} of {size})"
+                f"environment: {', '.join(VARIABLES)} must all be set, to whole numbers with RANK "
+                "below WORLD_SIZE; start the processes with torchrun, or unset RANK and WORLD_SIZE "
+                f"(got {got})"
             )
         launch = environment.get("TORCHELASTIC_RUN_ID")
-        return cls(
-            rank,
-            size,
-            local,
-            _number(environment, "TORCHELASTIC_RESTART_COUNT", "0"),
-            "" if launch == "none" else launch,
-        )
+        return cls(rank, size, local, restarts, "" if launch == "none" else launch)
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that writes and speaks."""
+        """Whether this is the process that writes files and prints."""
         return self.rank == 0
 
     @property
@@ -139,7 +115,7 @@ class Group:
         return any(self.gathered(flag))
 
     def gathered(self, value: T) -> list[T]:
-        """What each process says, by number."""
+        """The values of all processes, by number."""
         if self.alone:
             return [value]
         values: list[Any] = [None] * self.size
@@ -196,7 +172,7 @@ def join(device: str = "auto", environment: Mapping[str, str] = os.environ) -> I
 
     Args:
         device: What training will run on, ``"auto"``, ``"cpu"`` or ``"cuda"``.
-        environment: Where `torchrun` leaves its word.
+        environment: Where `torchrun` sets its variables.
 
     Raises:
         InputError: If the environment is incomplete.
@@ -234,17 +210,6 @@ def watched() -> Iterator[None]:
     except RuntimeError as error:
         raise ProcessLostError(
             "another process of this run ended or cannot be reached; its own message says why. "
-            "`torchrun --max-restarts N` goes on from the last checkpoint "
+            "`torchrun --max-restarts N` resumes from the last checkpoint "
             f"(got {str(error).splitlines()[0][:200]})"
         ) from error
-
-
-def _number(environment: Mapping[str, str], name: str, default: str = "") -> int:
-    text = environment.get(name, default)
-    try:
-        return int(text)
-    except ValueError:
-        raise InputError(
-            f"environment: {name} must be a whole number; start the processes with torchrun "
-            f"(got {text!r})"
-        ) from None

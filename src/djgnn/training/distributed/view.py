@@ -4,31 +4,70 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from djgnn.filters import FilterTable
 from djgnn.filters.aggregate import looped_entries, normalize_entries, sum_entries
 from djgnn.filters.table import rank_weights
+from djgnn.graph import Graph
 from djgnn.graph.operator import SparseOperator
+from djgnn.jumps import TwinClasses, single_classes, twin_classes
 from djgnn.model import DJGNN
 from djgnn.model.dropout import Window
+from djgnn.model.operators import gcn_normalize, treat
 from djgnn.model.views import Encoding, Features, Windows
 from djgnn.pump import DiffusionPump, PumpOutput
 from djgnn.pump.pump import gram_orthogonality, pump, ratio_of
-from djgnn.training.distributed.collectives import (
+from djgnn.training.config import RunConfig
+from djgnn.training.distributed.exchange import (
+    HaloOperator,
+    Plan,
     gather,
     gather_inputs,
     gather_results,
     owned,
     reduce_gradients,
 )
-from djgnn.training.distributed.halo import HaloOperator, Plan
+from djgnn.training.distributed.group import Group
+from djgnn.training.distributed.shard import Shard
+from djgnn.training.inputs import blank_djgnn, dense_or_sparse, feature_matrix
 
-if TYPE_CHECKING:
-    from djgnn.training.distributed.operators import ShardOperators
+
+@dataclass(frozen=True, eq=False)
+class ShardOperators:
+    """Constant parts of the rows of one process, and who has the others.
+
+    Shapes:
+        adjacency ``[own, n]``, degree ``[n]``, volume scalar, homophilic ``[own, own + seen]``;
+        classes ``[m]`` (twin classes of the own nodes), place ``[own]`` (of each node in them).
+    """
+
+    group: Group
+    shard: Shard
+    adjacency: SparseOperator
+    degree: Tensor
+    volume: Tensor
+    homophilic: HaloOperator
+    twins: TwinClasses
+    classes: Tensor
+    place: Tensor
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes n of the graph."""
+        return self.shard.num_nodes
+
+    def view(self, features: Features) -> ShardView:
+        """All own rows; every process must call this at the same time."""
+        return ShardView.of(features, self)
+
+    def __repr__(self) -> str:
+        shard = self.shard
+        return f"ShardOperators({shard.first} to {shard.last} of {shard.num_nodes}, {self.twins})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,9 +124,7 @@ class ShardView:
             first=begin,
             sizes=sizes,
             adjacency=SparseOperator.from_scipy(near.to_scipy()[chosen], *kind),
-            homophilic=HaloOperator.of(
-                operators.group, shard, some, halo.plan.what, *kind, halo.nodes
-            ),
+            homophilic=HaloOperator.of(shard, some, *kind, halo.nodes),
         )
 
     @property
@@ -103,12 +140,12 @@ class ShardView:
             own = pump(operators.adjacency, pump_.weight, pump_.bias)
         else:
             own = pump(None, pump_.weight[:, shard.first : shard.last], pump_.bias)
-        u = gather_inputs(group, own, shard.sizes, "positions")
+        u = gather_inputs(group, own, shard.sizes)
         # All processes sum over all nodes, so that the losses have the bits that one process gives
         # them, and gradients of U are added up in its order.
         rows = (shard.first, shard.last)
         energy = (operators.degree * owned(u, *rows).square().sum(dim=1)).sum()
-        spread = gather_results(group, operators.adjacency @ u, shard.sizes, "positions")
+        spread = gather_results(group, operators.adjacency @ u, shard.sizes)
         affinity = (owned(u, *rows) * spread).sum()
         gram = owned(u, *rows).t() @ owned(u, *rows)
         return PumpOutput(u, ratio_of(energy, affinity), gram_orthogonality(gram))
@@ -134,7 +171,7 @@ class ShardView:
         needed, index = torch.unique(position, return_inverse=True)
         # The last is asked for again until whole rows of all branches are full.
         needed = torch.cat([needed, needed[-1:].expand(-needed.numel() % count)])
-        plan = Plan.of(self.operators.group, self.operators.shard, needed, "jumps", count)
+        plan = Plan.of(self.operators.shard, needed, count)
         near = plan.fetch(h.reshape(-1, h.shape[1] // count)).view(-1, h.shape[1])
         roots = plan.fetch(root.reshape(-1, 1)).view(-1)
         theirs = roots.index_select(0, index.reshape(-1)).view_as(value)
@@ -159,17 +196,70 @@ class ShardView:
 
     def gather(self, logits: Tensor) -> Tensor:
         """Logits of the rows of all processes."""
-        return gather_results(self.operators.group, logits, self.sizes, "logits")
+        return gather_results(self.operators.group, logits, self.sizes)
 
     def reduce(self, parameters: Iterable[Tensor]) -> None:
         """Sum the gradients of all processes."""
-        reduce_gradients(self.operators.group, parameters)
+        reduce_gradients(parameters)
 
     def whole(self, encoding: Encoding) -> Encoding:
         """The filters of all nodes; what branches encoded stays that of the own ones."""
         table, shard = encoding.table, self.operators.shard
-        index, weight = (
-            gather(self.operators.group, part.detach(), shard.sizes, "record")
-            for part in (table.index, table.weight)
-        )
+        index, weight = (gather(part.detach(), shard.sizes) for part in (table.index, table.weight))
         return replace(encoding, table=FilterTable(index, weight, table.branches))
+
+
+def shard_djgnn(
+    config: RunConfig, graph: Graph, group: Group, device: torch.device | str = "cpu"
+) -> tuple[DJGNN, tuple[Any, ShardOperators]]:
+    """A DJ-GNN for a graph, and this process's rows of its inputs.
+
+    The graph is read whole by every process; what is kept for training are its own rows.
+
+    Raises:
+        InputError: If the configuration asks for more jumps than the graph has nodes.
+    """
+    module = blank_djgnn(config, graph).to(device)
+    edges = np.diff(graph.adjacency.indptr)
+    shard = Shard.balanced(edges, group.size, group.rank)
+    x = feature_matrix(graph)[shard.first : shard.last]
+    operators = shard_operators(graph.adjacency, group, shard, config.model.treatment(), device)
+    return module, (dense_or_sparse(x, device), operators)
+
+
+def shard_operators(
+    adjacency: Any,
+    group: Group,
+    shard: Shard,
+    treatment: dict[str, Any],
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> ShardOperators:
+    """Prepare the rows of one process.
+
+    Args:
+        adjacency: A as given, whole.
+        group: The processes.
+        shard: Whose nodes are whose.
+        treatment: See :meth:`djgnn.model.ModelConfig.treatment`.
+        device: Where the rows will live.
+        dtype: Precision of the values.
+    """
+    own = slice(shard.first, shard.last)
+    whole = treat(adjacency, treatment["pump_adjacency"])
+    degree = np.asarray(whole.sum(axis=1)).reshape(-1)
+    twins = twin_classes(whole) if treatment["twins"] else single_classes(whole.shape[0])
+    classes, place = np.unique(twins.class_of.numpy()[own], return_inverse=True)
+    adjacent = SparseOperator.from_scipy(whole[own], dtype, device)
+    normalized = gcn_normalize(treat(adjacency, treatment["homophilic_adjacency"]))[own]
+    return ShardOperators(
+        group=group,
+        shard=shard,
+        adjacency=adjacent,
+        degree=torch.from_numpy(degree).to(device=device, dtype=dtype),
+        volume=torch.tensor(float(degree.sum()), dtype=dtype, device=device),
+        homophilic=HaloOperator.of(shard, normalized, dtype, device),
+        twins=twins.to(device),
+        classes=torch.from_numpy(classes).to(device),
+        place=torch.from_numpy(place.reshape(-1)).to(device),
+    )
