@@ -104,9 +104,7 @@ def main() -> None:
     if arguments.out:
         run_process(arguments)
         return
-    print(
-        f"{arguments.nodes} nodes; MB are 10^6 bytes of rows sent by one process in an epoch, at most"
-    )
+    print(f"{arguments.nodes} nodes; MB are 10^6 bytes of rows that one process sends in an epoch")
     print("| processes | s per epoch | MiB | MB | loss apart |")
     print("| --- | --- | --- | --- | --- |")
     reference: list[float] = []
