@@ -10,12 +10,11 @@ import pytest
 
 from djgnn.bench.document import to_markdown
 from djgnn.bench.page import agrees, compose, index_cells, leaders, rank_models, warnings
-from djgnn.bench.paper import paper_table
 from djgnn.bench.plan import DataFacts
 from djgnn.bench.record import SplitRecord
 from djgnn.bench.spec import make_spec
 from djgnn.bench.store import FinishedCell
-from djgnn.bench.tables import TablePlan, TableRequest
+from djgnn.bench.tables import TablePlan, TableRequest, paper_table
 from djgnn.cli.tables import RunOptions, run_table
 from djgnn.graph import Graph, write_npz
 

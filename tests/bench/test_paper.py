@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from djgnn.baselines import BASELINES
-from djgnn.bench.paper import Printed, paper_table, thin_claims
+from djgnn.bench.tables import Printed, paper_table, thin_claims
 
 
 def test_every_printed_figure_is_there() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from djgnn.bench.document import Document, Grid, Section, draw_diagram, write_document
-from djgnn.bench.paper import PaperTable, Printed, paper_table, thin_claims
 from djgnn.bench.plan import DataFacts, finished_cells
 from djgnn.bench.spec import code_version
 from djgnn.bench.statistics import (
@@ -23,7 +22,7 @@ from djgnn.bench.statistics import (
     verdicts,
 )
 from djgnn.bench.store import FinishedCell, Store
-from djgnn.bench.tables import SUITES, TablePlan
+from djgnn.bench.tables import SUITES, PaperTable, Printed, TablePlan, paper_table, thin_claims
 
 Cells = Mapping[tuple[str, str], FinishedCell]
 """Finished cells by label and data set."""

@@ -149,12 +149,8 @@ class SplitRecord:
         if result is not None and "test" in result and "epoch" not in result:
             raise ValueError("its result has no epoch")
         tested = (True, False) if result is None else ("test" in result,)
-        code = (record.split, record.data_sha256, record.code)
-        if not any(
-            record.key == record._spec(evaluate).key(*code, unset)
-            for evaluate in tested
-            for unset in (False, True)
-        ):
+        of = (record.split, record.data_sha256, record.code)
+        if not any(record.key in record._spec(evaluate).keys(*of) for evaluate in tested):
             raise ValueError(
                 "its key is not that of its model, configuration, data, seed, split and code "
                 f"(got {record.key!r})"

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from djgnn.bench.sbm_claims import feature_ceiling
-from djgnn.bench.sbm_study import Cell, CellValues, SbmStudy, read_views
-from djgnn.errors import InputError
+from djgnn.bench.sbm_study import Cell, CellValues, SbmStudy, need_package, read_views
 from djgnn.graph.files import atomic_write
 from djgnn.graph.sbm_levels import NUM_LEVELS
 
@@ -28,20 +27,6 @@ GAP_STYLES = (("#0072B2", "o"), ("#009E73", "s"), ("#E69F00", "^"), ("#D55E00", 
 EDGES_DRAWN = 500
 
 
-def need_matplotlib() -> None:
-    """Refuse before any work where the figures could not be drawn.
-
-    Raises:
-        InputError: If matplotlib is not installed.
-    """
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            "figures: need matplotlib; `pip install djgnn[figures]` (got no such package)"
-        ) from error
-
-
 def draw_figures(study: SbmStudy, cells: Sequence[CellValues], out: str | Path) -> list[Path]:
     """Draw both figures into the study's folder.
 
@@ -56,7 +41,7 @@ def draw_figures(study: SbmStudy, cells: Sequence[CellValues], out: str | Path) 
     Raises:
         InputError: If matplotlib is not installed.
     """
-    need_matplotlib()
+    need_package("matplotlib", "figures")
     from PIL import Image
 
     views = list(read_views(study, out))

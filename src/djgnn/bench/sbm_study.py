@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import math
 import time
@@ -244,6 +245,20 @@ def _view(
         "community": community,
         "edge_index": graph.edge_index,
     }
+
+
+def need_package(name: str, extra: str) -> Any:
+    """An optional package.
+
+    Raises:
+        InputError: If it is not installed; it names the extra that brings it.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise InputError(
+            f"{extra}: needs {name}; `pip install djgnn[{extra}]` (got no such package)"
+        ) from error
 
 
 def _open_folder(folder: Path, study: SbmStudy) -> Path:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from djgnn.baselines import baseline_config, search_space
 from djgnn.bench.cell import Recipe
-from djgnn.bench.spec import CellSpec, code_version, make_spec, recipe_from
+from djgnn.bench.sbm_study import need_package
+from djgnn.bench.spec import CellSpec, code_version, make_spec
 from djgnn.errors import InputError
 from djgnn.training.config import resolve
 
@@ -36,12 +37,7 @@ def need_optuna() -> Any:
     Raises:
         InputError: If it is not installed.
     """
-    try:
-        import optuna
-    except ImportError as error:
-        raise InputError(
-            "search: needs optuna; `pip install djgnn[search]` (got no such package)"
-        ) from error
+    optuna = need_package("optuna", "search")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
     return optuna
@@ -95,11 +91,11 @@ class Search:
         Raises:
             InputError: If the parameters make no configuration.
         """
-        base = recipe_from(self.label.partition(":")[0], self.base)
+        base = CellSpec(self.label, self.dataset, self.base, self.splits, self.seed, evaluate=False)
         spec = make_spec(
-            self.label, self.dataset, self.splits, seed=self.seed, recipe=base, changes=params
+            self.label, self.dataset, self.splits, recipe=base.recipe(), changes=params
         )
-        return replace(spec, evaluate=False)
+        return replace(base, config=spec.config)
 
     def sampler_of(self, number: int) -> optuna.samplers.BaseSampler:
         """The sampler of one trial, seeded by its number: a resumed search draws the same."""

@@ -26,6 +26,8 @@ MODELS = ("djgnn", *BASELINES)
 USUAL_METRIC, CLASSES = "accuracy", "classes="
 NOT_COMPUTED_WITH = ("source", "preset")
 """Sections of a configuration that say where it comes from and change no number."""
+REMOVED = {"refresh": "exact", "refresh_every": 1, "structure_dropout": 0.0, "trace_form": "max"}
+"""Options of version 0.1 that are gone, with the values that changed nothing."""
 
 
 @dataclass(frozen=True)
@@ -59,28 +61,41 @@ class CellSpec:
         Raises:
             InputError: If it is not one of this model.
         """
-        return recipe_from(self.model, self.config)
+        kind = RunConfig if self.model == "djgnn" else BaselineConfig
+        try:
+            found: Recipe = kind.from_dict(self.config)
+            if model_of(found) != self.model:
+                raise ValueError(f"it is one of {model_of(found)}")
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{self.model}: not a configuration of this model: {error}") from error
+        return found
 
-    def key(self, split: int, data_sha256: str, code: str, unset: bool = False) -> str:
+    def key(self, split: int, data_sha256: str, code: str) -> str:
         """What identifies the result of one split: everything that can change it.
 
         Args:
             split: Number of the split.
             data_sha256: What identifies the data, see :func:`data_key`.
             code: Version of the code.
-            unset: Count options that are ``None``, as the keys of older records do. Without it an
-                option that is added later, and not set, changes no key.
         """
-        return _hash([self._content(data_sha256, code, unset), split])
+        return self.keys(split, data_sha256, code)[0]
+
+    def keys(self, split: int | list[int], data_sha256: str, code: str) -> list[str]:
+        """The key, and those that records of older versions have.
+
+        Options that are ``None``, and removed ones with the value that changed nothing, do not
+        count: neither an option that is added later nor one that is removed changes a key.
+        """
+        said = {k: v for k, v in self.config.items() if k not in NOT_COMPUTED_WITH}
+        forms = (_counting(said, REMOVED), _counting(said, {}), said)
+        rest = (self.seed, self.evaluate, data_sha256, code)
+        contents = ([[self.model, self.dataset, form, *rest], split] for form in forms)
+        texts = (json.dumps(content, sort_keys=True, allow_nan=False) for content in contents)
+        return [hashlib.sha256(text.encode()).hexdigest()[:24] for text in texts]
 
     def cell_key(self, data_sha256: str, code: str) -> str:
         """What identifies the whole cell."""
-        return _hash([self._content(data_sha256, code), sorted(self.splits)])
-
-    def _content(self, data_sha256: str, code: str, unset: bool = False) -> list[Any]:
-        said = {k: v for k, v in self.config.items() if k not in NOT_COMPUTED_WITH}
-        computed = said if unset else _without_unset(said)
-        return [self.model, self.dataset, computed, self.seed, self.evaluate, data_sha256, code]
+        return self.keys(sorted(self.splits), data_sha256, code)[0]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -208,22 +223,6 @@ def make_spec(
     return CellSpec(label, dataset, config, splits, seed)
 
 
-def recipe_from(model: str, values: Mapping[str, Any]) -> Recipe:
-    """A configuration from plain values.
-
-    Raises:
-        InputError: If it is not one of this model.
-    """
-    kind = RunConfig if model == "djgnn" else BaselineConfig
-    try:
-        found: Recipe = kind.from_dict(values)
-        if model_of(found) != model:
-            raise ValueError(f"it is one of {model_of(found)}")
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{model}: not a configuration of this model: {error}") from error
-    return found
-
-
 def read_recipe(model: str, path: str | Path) -> Recipe:
     """A configuration file of a model.
 
@@ -236,18 +235,17 @@ def read_recipe(model: str, path: str | Path) -> Recipe:
     return found
 
 
-def _without_unset(values: Any) -> Any:
-    """Without options that are ``None``.
+def _counting(values: Any, removed: Mapping[str, Any]) -> Any:
+    """The options that count: not those that are ``None`` or have their value in `removed`.
 
     Example:
-        >>> _without_unset({"training": {"lr": 0.1, "patience": None}})
+        >>> _counting({"training": {"lr": 0.1, "patience": None, "old": 1}}, {"old": 1})
         {'training': {'lr': 0.1}}
     """
     if not isinstance(values, Mapping):
         return values
-    return {key: _without_unset(value) for key, value in values.items() if value is not None}
-
-
-def _hash(content: Any) -> str:
-    text = json.dumps(content, sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+    return {
+        key: _counting(value, removed)
+        for key, value in values.items()
+        if value is not None and not (key in removed and removed[key] == value)
+    }

@@ -10,8 +10,8 @@ from typing import Any
 from rich.console import Console
 
 from djgnn.bench.sbm_claims import READINGS, Verdict, judge_claims
-from djgnn.bench.sbm_figures import draw_figures, need_matplotlib
-from djgnn.bench.sbm_study import Cell, SbmStudy, run_study
+from djgnn.bench.sbm_figures import draw_figures
+from djgnn.bench.sbm_study import Cell, SbmStudy, need_package, run_study
 from djgnn.cli.terminal import escape
 from djgnn.graph.files import atomic_write
 
@@ -25,7 +25,7 @@ CLAIMS = {
 def run_sbm(out: Path, *, quick: bool, quiet: bool) -> dict[str, Any]:
     """Run what is missing, draw, judge; return what `--json` prints."""
     begun = time.perf_counter()
-    need_matplotlib()
+    need_package("matplotlib", "figures")
     study = SbmStudy.quick() if quick else SbmStudy()
     progress = Console(stderr=True, highlight=False, quiet=quiet)
 
