@@ -6,15 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from djgnn.bench.document import (
-    Document,
-    Grid,
-    Section,
-    to_html,
-    to_latex,
-    to_markdown,
-    write_document,
-)
+from djgnn.bench.document import Document, Grid, Section, render, write_document
 
 NASTY = "<script>alert('x')</script> | 50% & a_b \\ {c} `d` *e*"
 PAGE = Document(
@@ -33,7 +25,7 @@ PAGE = Document(
 
 
 def test_html_is_escaped_and_needs_nothing_else() -> None:
-    page = to_html(PAGE)
+    page = render(PAGE, "html")
     assert "<script" not in page
     assert "&lt;script&gt;alert(&#39;x&#39;)" in page
     assert "<title>Title &lt;b&gt;</title>" in page
@@ -43,7 +35,7 @@ def test_html_is_escaped_and_needs_nothing_else() -> None:
 
 
 def test_markdown_rows_keep_their_number_of_places() -> None:
-    lines = to_markdown(PAGE).splitlines()
+    lines = render(PAGE, "md").splitlines()
     rows = [line for line in lines if line.startswith("|")]
     assert len(rows) == 4
     assert {row.replace("\\|", "").count("|") for row in rows} == {3}
@@ -53,7 +45,7 @@ def test_markdown_rows_keep_their_number_of_places() -> None:
 
 
 def test_latex_specials_are_escaped() -> None:
-    text = to_latex(PAGE)
+    text = render(PAGE, "tex")
     assert r"50\% \& a\_b \textbackslash{} \{c\}" in text
     assert r"1.00 $\pm$ 0.10" in text
     assert r"\textbf{2}" in text

@@ -7,13 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from djgnn.bench.effects import (
-    direction_effects,
-    oracle_effects,
-    plan_effects,
-    version_effects,
-    write_effects,
-)
+from djgnn.bench.effects import measure_effects, plan_effects, write_effects
 from djgnn.bench.plan import run_plan
 from djgnn.bench.store import Store
 from djgnn.graph import write_npz
@@ -38,19 +32,19 @@ def test_effects_are_differences_of_the_cells(plan, tmp_path: Path) -> None:
         return store.cell(spec, plan.facts[spec.dataset].sha256).result().mean(key)
 
     assert set(plan.facts) == set(SETS)
-    oracle = {(e.model, e.dataset): e for e in oracle_effects(plan, store)}
+    oracles, directions, cornells = measure_effects(plan, store).values()
+    oracle = {(e.model, e.dataset): e for e in oracles}
     assert len(oracle) == 6
     spec = plan.plain["gcn", "texas"]
     assert oracle["gcn", "texas"].size == pytest.approx(tests(spec, "oracle_test") - tests(spec))
     assert all(effect.size >= 0 for effect in oracle.values())
 
-    ways = {(e.model, e.dataset): e for e in direction_effects(plan, store)}
+    ways = {(e.model, e.dataset): e for e in directions}
     assert set(ways) == {(m, d) for m in ("gcn", "mlp") for d in ("texas", "cornell_old")}
     assert ways["mlp", "texas"].size == 0.0  # it does not see the graph
     given, symmetric = (plan.treated["gcn", "texas", way] for way in ("given", "symmetric"))
     assert ways["gcn", "texas"].size == pytest.approx(tests(symmetric) - tests(given))
 
-    (cornells,) = version_effects(plan, store).values()
     old, new = (plan.plain["gcn", name] for name in ("cornell_old", "cornell"))
     assert cornells[0].size == pytest.approx(tests(old) - tests(new))
     errors = []

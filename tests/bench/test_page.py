@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from djgnn.bench.document import to_markdown
+from djgnn.bench.document import render
 from djgnn.bench.page import agrees, compose, index_cells, leaders, rank_models, warnings
 from djgnn.bench.plan import DataFacts
 from djgnn.bench.record import SplitRecord
@@ -44,7 +44,7 @@ def cell(model: str, dataset: str, tests: list[float]) -> FinishedCell:
 
 def markdown(cells: list[FinishedCell]) -> str:
     plan = TablePlan(TableRequest("table1"), tuple(cell.spec for cell in cells), FACTS, ())
-    return to_markdown(compose(plan, cells, reference="mlp"))
+    return render(compose(plan, cells, reference="mlp"), "md")
 
 
 def test_equal_means_are_bold_together_and_warned_about() -> None:

@@ -67,32 +67,26 @@ class Document:
 
 def write_document(document: Document, folder: str | Path, stem: str = "table") -> list[Path]:
     """Write the page in its three forms, and its drawings beside it; returns the files."""
-    forms = {".md": to_markdown, ".html": to_html, ".tex": to_latex}
-    contents = {f"{stem}{end}": form(document) for end, form in forms.items()}
-    for section in document.sections:
-        if section.figure is not None:
-            contents[section.figure_name] = section.figure
-    files = []
-    for name, content in contents.items():
-        files.append(Path(folder) / name)
-        with atomic_write(files[-1]) as stream:
+    contents = {f"{stem}.{form}": render(document, form) for form in ("md", "html", "tex")}
+    drawn = [section for section in document.sections if section.figure is not None]
+    contents |= {section.figure_name: section.figure or "" for section in drawn}
+    files = [Path(folder) / name for name in contents]
+    for file, content in zip(files, contents.values(), strict=True):
+        with atomic_write(file) as stream:
             stream.write(content.encode("utf-8"))
     return files
 
 
-def to_markdown(document: Document) -> str:
-    """The page as Markdown; drawings are linked by their file name."""
-    return templates(_MARKDOWN).get_template("document.md").render(vars(document))
+def render(document: Document, form: str) -> str:
+    """The page as text.
 
-
-def to_html(document: Document) -> str:
-    """The page as one HTML file that needs no other: style and drawings are inside."""
-    return templates().get_template("document.html").render(vars(document))
-
-
-def to_latex(document: Document) -> str:
-    r"""The tables as LaTeX to be put in a document with ``\usepackage{booktabs}``."""
-    return templates(_LATEX).get_template("document.tex").render(vars(document))
+    Args:
+        document: The page.
+        form: ``"md"``, drawings linked by their file name; ``"html"``, one file that needs no
+            other; ``"tex"``, tables for a document with the package booktabs.
+    """
+    escapes = {"md": _MARKDOWN, "tex": _LATEX}.get(form)
+    return templates(escapes).get_template(f"document.{form}").render(vars(document))
 
 
 def templates(escapes: dict[str, str] | None = None) -> Environment:

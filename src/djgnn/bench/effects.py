@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from djgnn.bench.document import Document, Grid, Section, to_markdown, write_document
+from djgnn.bench.document import Document, Grid, Section, render, write_document
 from djgnn.bench.page import origins, without_score
 from djgnn.bench.plan import DataFacts, finished_cells, gather_facts
 from djgnn.bench.spec import CellSpec, make_spec
@@ -32,6 +32,7 @@ PAIRS = (
     ("squirrel_filtered", "squirrel", "Squirrel: the original less the filtered version"),
 )
 VARIANTS = ("given", "symmetric")
+TITLES = ("Oracle less validation", "Symmetric less as given")
 INTRODUCTION = (
     "Test scores in percent, means over the splits. The error is one standard error of the "
     "difference: of paired splits, corrected for their overlap (Nadeau and Bengio), where both "
@@ -75,13 +76,6 @@ class EffectsPlan:
         every = (*self.plain.values(), *self.treated.values())
         return tuple(spec for i, spec in enumerate(every) if spec not in every[:i])
 
-    def cell(self, store: Store, spec: CellSpec | None) -> FinishedCell | None:
-        """The cell of a specification if it has a test score on every split."""
-        if spec is None:
-            return None
-        cell = store.cell(spec, self.facts[spec.dataset].sha256)
-        return cell if cell is not None and cell.scored else None
-
 
 @dataclass(frozen=True)
 class Effect:
@@ -108,7 +102,7 @@ def plan_effects(
     seed: int = 0,
     data: str | Path | None = None,
 ) -> EffectsPlan:
-    """Settle the cells of the study on the data sets that are here.
+    """Choose the cells of the study on the data sets that are here.
 
     Raises:
         InputError: For an unknown model, or if none of the data sets is here.
@@ -138,38 +132,31 @@ def plan_effects(
     return EffectsPlan(tuple(models), plain, treated, facts)
 
 
-def oracle_effects(plan: EffectsPlan, store: Store) -> list[Effect]:
-    """The largest test score of all epochs less the one chosen on validation, paired by split."""
-    cells = [plan.cell(store, spec) for spec in plan.plain.values()]
-    return [_effect(plan, cell, cell, "oracle_test") for cell in cells if cell is not None]
+def measure_effects(plan: EffectsPlan, store: Store) -> dict[str, list[Effect]]:
+    """The effects by title: those of two finished cells with test scores on every split.
 
-
-def direction_effects(plan: EffectsPlan, store: Store) -> list[Effect]:
-    """Symmetric less as given, paired by split."""
-    found = []
-    for model, dataset in ((m, d) for m in plan.models for d in plan.facts):
-        specs = (plan.treated.get((model, dataset, way)) for way in VARIANTS)
-        given, symmetric = (plan.cell(store, spec) for spec in specs)
-        if given is not None and symmetric is not None:
-            found.append(_effect(plan, given, symmetric))
-    return found
-
-
-def version_effects(plan: EffectsPlan, store: Store) -> dict[str, list[Effect]]:
-    """One version of a data set less the other; other nodes, so nothing is paired."""
-    found: dict[str, list[Effect]] = {}
-    for *names, title in PAIRS:
+    Oracle and direction are paired by split; two versions of a data set have other nodes.
+    """
+    pairs = [(TITLES[0], spec, spec, "oracle_test") for spec in plan.plain.values()]
+    places = [(model, dataset) for model in plan.models for dataset in plan.facts]
+    for place in (place for place in places if (*place, VARIANTS[0]) in plan.treated):
+        given, symmetric = (plan.treated[*place, way] for way in VARIANTS)
+        pairs.append((TITLES[1], given, symmetric, "test"))
+    for before, after, title in PAIRS:
         for model in plan.models:
-            specs = (plan.plain.get((model, name)) for name in names)
-            first, second = (plan.cell(store, spec) for spec in specs)
-            if first is not None and second is not None:
-                found.setdefault(title, []).append(_effect(plan, first, second))
+            if before in plan.facts and after in plan.facts:
+                specs = (plan.plain[model, before], plan.plain[model, after])
+                pairs.append((title, *specs, "test"))
+    found: dict[str, list[Effect]] = {}
+    for title, *both, key in pairs:
+        cells = [store.cell(spec, plan.facts[spec.dataset].sha256) for spec in both]
+        first, second = (cell if cell is not None and cell.scored else None for cell in cells)
+        if first is not None and second is not None:
+            found.setdefault(title, []).append(_effect(plan, first, second, key))
     return found
 
 
-def _effect(
-    plan: EffectsPlan, before: FinishedCell, after: FinishedCell, key: str = "test"
-) -> Effect:
+def _effect(plan: EffectsPlan, before: FinishedCell, after: FinishedCell, key: str) -> Effect:
     """Two cells, of the second the figure `key`; other nodes are not paired.
 
     The splits of a data set overlap, so that every error is the corrected one.
@@ -198,7 +185,7 @@ def write_effects(
     files = [store.write_results(cells), *write_document(document, store.folder, "protocol")]
     if page is not None:
         with atomic_write(page) as stream:
-            stream.write(to_markdown(document).encode("utf-8"))
+            stream.write(render(document, "md").encode("utf-8"))
         files.append(page)
     return files
 
@@ -207,18 +194,11 @@ def compose_effects(
     plan: EffectsPlan, store: Store, cells: Sequence[FinishedCell], command: str
 ) -> Document:
     """The page: one table per effect."""
-    measured = version_effects(plan, store)
-    sections = [
-        _section(
-            "Oracle less validation", ORACLE, ("validation", "oracle"), oracle_effects(plan, store)
-        ),
-        _section("Symmetric less as given", DIRECTION, VARIANTS, direction_effects(plan, store)),
-        *(
-            _section(title, explained, (before, after), measured[title])
-            for (before, after, title), explained in zip(PAIRS, VERSIONS, strict=True)
-            if title in measured
-        ),
-    ]
+    measured = measure_effects(plan, store)
+    parts = [(TITLES[0], ORACLE, ("validation", "oracle")), (TITLES[1], DIRECTION, VARIANTS)]
+    for (before, after, title), explained in zip(PAIRS, VERSIONS, strict=True):
+        parts += [(title, explained, (before, after))] if title in measured else []
+    sections = [_section(*part, measured.get(part[0], [])) for part in parts]
     codes, packages, devices = origins(cells)
     remarks = [
         f"{cell.spec.label} on {cell.spec.dataset}, split {failure.split}: {failure.outcome}"

@@ -267,26 +267,26 @@ def _open_folder(folder: Path, study: SbmStudy) -> Path:
     from djgnn.training.provenance import versions
 
     make_folder(folder)
-    card = folder / STUDY
+    card, wanted = folder / STUDY, study.to_dict()
     if card.is_file():
         try:
             held = dict(json.loads(card.read_text("utf-8"))["study"])
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{card}: is not the card of a study (got {error})") from error
-        if held != study.to_dict():
-            changed = sorted(k for k, v in study.to_dict().items() if held.get(k) != v)
-            raise InputError(
-                f"{folder}: holds another study; name another folder, or run it as it was "
-                f"(got other values of {', '.join(changed) or 'unknown options'})"
-            )
-        return folder
+        if held == wanted:
+            return folder
+        changed = sorted(k for k, v in wanted.items() if held.get(k) != v) or ["unknown options"]
+        raise InputError(
+            f"{folder}: holds another study; name another folder, or run it as it was "
+            f"(got other values of {', '.join(changed)})"
+        )
     # A killed run may leave a hidden temporary file behind.
     there = sorted(file.name for file in folder.iterdir() if not file.name.startswith("."))
     if there:
         raise InputError(
             f"{folder}: holds other files; name a new or empty folder (got {there[0]!r})"
         )
-    text = json.dumps({"study": study.to_dict(), "versions": versions()}, indent=1, allow_nan=False)
+    text = json.dumps({"study": wanted, "versions": versions()}, indent=1, allow_nan=False)
     with atomic_write(card) as file:
         file.write(f"{text}\n".encode())
     return folder

@@ -61,7 +61,7 @@ def compare(a: ArrayLike, b: ArrayLike, test_to_train: float, resolution: float 
         resolution: What one test node is worth, see :func:`corrected_t`.
 
     Raises:
-        ValueError: If the two do not pair up, or a score is no finite number.
+        ValueError: If the two do not pair up, or a score is not finite.
 
     Example:
         >>> found = compare([81, 83, 82, 84], [80, 80, 80, 80], test_to_train=0.5)

@@ -146,17 +146,13 @@ def counted_trials(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
     found = study.get_trials(deepcopy=False)
     retried = {number for t in found for number in retry_callback().retry_history(t)}
     late = datetime.now() - timedelta(seconds=searches.GRACE)
-    return [
-        t
-        for t in found
-        if t.number not in retried
-        and "surplus" not in t.user_attrs
-        and (
-            t.state.name != "RUNNING"
-            or "process" in t.user_attrs
-            or (t.datetime_start is not None and t.datetime_start > late)
-        )
-    ]
+
+    def dead(t: optuna.trial.FrozenTrial) -> bool:
+        silent = t.state.name == "RUNNING" and "process" not in t.user_attrs
+        return silent and (t.datetime_start or late) <= late
+
+    dropped = {t.number for t in found if "surplus" in t.user_attrs or dead(t)}
+    return [t for t in found if t.number not in retried | dropped]
 
 
 def finished_trials(study: optuna.Study, trials: int) -> list[optuna.trial.FrozenTrial]:
@@ -209,7 +205,7 @@ def export_specs(search: Search, trials: int, store: Store) -> list[CellSpec]:
     """The cells of a random search that are missing, for a machine without optuna.
 
     Trial i of a random search depends on the seed and on i alone, so its cells can be run anywhere
-    and taken in: the search then finds every split of the trial in its folder.
+    and imported: the search then finds every split of the trial in its folder.
     """
     found = []
     for number in range(trials):
