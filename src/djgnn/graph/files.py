@@ -97,8 +97,10 @@ def read_configuration(path: str | Path, build: Callable[[dict[str, Any]], Built
     content = read_limited(path, LARGEST_CONFIGURATION)
     try:
         text = content.decode("utf-8")
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise ValueError("an alias; write the value itself")
+        events: Iterator[Any] = yaml.parse(text, yaml.SafeLoader)
+        for event in events:
+            if isinstance(event, yaml.AliasEvent):
+                raise yaml.MarkedYAMLError(problem="an alias", problem_mark=event.start_mark)
         values = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)

@@ -122,7 +122,7 @@ def read_arrays(path: str | Path, keys: Sequence[str], max_bytes: int) -> dict[s
             together more than `max_bytes`.
     """
     file = readable_file(path)
-    place = ""
+    problem = "is not a readable .npz file"
     arrays: dict[str, NDArray[Any]] = {}
     try:
         with zipfile.ZipFile(file) as archive:
@@ -130,7 +130,7 @@ def read_arrays(path: str | Path, keys: Sequence[str], max_bytes: int) -> dict[s
             wanted = {key: members[f"{key}.npy"] for key in keys if f"{key}.npy" in members}
             total = 0
             for key, member in wanted.items():
-                place = f"key {key!r} "
+                problem = f"key {key!r} cannot be read, the file is damaged or cut off"
                 total += max(member.file_size, _held_bytes(archive, member, key))
             if total > max_bytes:
                 raise InputError(
@@ -139,15 +139,15 @@ def read_arrays(path: str | Path, keys: Sequence[str], max_bytes: int) -> dict[s
                     f"(got {total} bytes)"
                 )
             for key, member in wanted.items():
-                place = f"key {key!r} "
+                problem = f"key {key!r} cannot be read, the file is damaged or cut off"
                 with archive.open(member) as stream:
                     arrays[key] = np.lib.format.read_array(stream, allow_pickle=False)
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
     except Exception as error:  # zipfile, the decompressors and numpy raise many kinds
         raise InputError(
-            f"{file}: {place}is not a readable .npz file; write it with `numpy.savez_compressed` "
-            f"or `write_npz`, or copy it again if it was cut off (got {_reason(error)})"
+            f"{file}: {problem}; write it with `numpy.savez_compressed` or `write_npz`, or copy it "
+            f"again if it was cut off (got {_reason(error)})"
         ) from error
     return arrays
 
