@@ -43,7 +43,7 @@ READERS = (
 
 
 def reader_of(name: str, folder: Path) -> tuple[str, Callable[[Path], Any]]:
-    """The valid file to spoil, and what reads the spoiled one."""
+    """The valid file to damage, and what reads the damaged one."""
     from djgnn.graph import read_graphml, read_npz, read_tables
     from djgnn.training.config import RunConfig
     from djgnn.training.folder import read_card
@@ -62,25 +62,25 @@ def reader_of(name: str, folder: Path) -> tuple[str, Callable[[Path], Any]]:
     return f"n.{suffix}", lambda file: read_tables(folder / f"e.{suffix}", file)
 
 
-def spoiled(name: str, data: bytes, rng: Any) -> bytes:
-    """Half of the structured files are spoiled as structures, the rest as bytes."""
+def damaged(name: str, data: bytes, rng: Any) -> bytes:
+    """Half of the structured files are damaged as structures, the rest as bytes."""
     import io
 
     import numpy as np
     import polars as pl
 
-    from fuzz_mutations import spoil_arrays, spoil_bytes, spoil_frame
+    from fuzz_mutations import damage_arrays, damage_bytes, damage_frame
 
     if name == "npz" and rng.random() < 0.5:
         with np.load(io.BytesIO(data)) as stored:
-            return spoil_arrays(rng, dict(stored))
+            return damage_arrays(rng, dict(stored))
     if name.endswith(".parquet") and rng.random() < 0.5:
-        return spoil_frame(rng, pl.read_parquet(data))
-    return spoil_bytes(data, rng)
+        return damage_frame(rng, pl.read_parquet(data))
+    return damage_bytes(data, rng)
 
 
 def work(name: str, start: int, stop: int, seed: int, log: Path) -> None:
-    """Read the spoiled files of this range, one line of JSON each in the log."""
+    """Read the damaged files of this range, one line of JSON each in the log."""
     import numpy as np
 
     from djgnn.errors import InputError
@@ -90,7 +90,7 @@ def work(name: str, start: int, stop: int, seed: int, log: Path) -> None:
     os.chdir(folder)
     source, read = reader_of(name, folder)
     data = seeds(folder)[source]
-    place = folder / "spoiled"
+    place = folder / "damaged"
     place.mkdir()
     file = place / source
     file.write_bytes(data)
@@ -114,7 +114,7 @@ def work(name: str, start: int, stop: int, seed: int, log: Path) -> None:
         for index in range(start, stop):
             rng = np.random.default_rng([seed, READERS.index(name), index])
             lines.write(f'{{"begin": {index}}}\n')
-            file.write_bytes(spoiled(name, data, rng))
+            file.write_bytes(damaged(name, data, rng))
             begun, detail = time.perf_counter(), ""
             signal.alarm(LIMIT_SECONDS)
             watching = True

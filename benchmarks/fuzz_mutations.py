@@ -1,4 +1,4 @@
-"""Valid files of every format, and seeded ways to spoil them."""
+"""Valid files of every format, and seeded ways to damage them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TOKENS = [
 ]
 
 
-def spoil_bytes(data: bytes, rng: Generator) -> bytes:
+def damage_bytes(data: bytes, rng: Generator) -> bytes:
     """A few random edits: bits, bytes, slices, tokens, a cut."""
     content = bytearray(data)
     for _ in range(int(min(rng.geometric(0.5), 8))):
@@ -65,7 +65,7 @@ def spoil_bytes(data: bytes, rng: Generator) -> bytes:
     return bytes(content)
 
 
-def spoil_arrays(rng: Generator, arrays: dict[str, Any]) -> bytes:
+def damage_arrays(rng: Generator, arrays: dict[str, Any]) -> bytes:
     """An archive whose arrays have other keys, types, shapes, values, or hold objects."""
     arrays = dict(arrays)
     odd: list[Callable[[Any], Any]] = [
@@ -93,10 +93,10 @@ def spoil_arrays(rng: Generator, arrays: dict[str, Any]) -> bytes:
     stream = io.BytesIO()
     (np.savez_compressed if rng.random() < 0.5 else np.savez)(stream, **arrays)
     data = stream.getvalue()
-    return spoil_bytes(data, rng) if rng.random() < 0.5 else data
+    return damage_bytes(data, rng) if rng.random() < 0.5 else data
 
 
-def spoil_frame(rng: Generator, frame: pl.DataFrame) -> bytes:
+def damage_frame(rng: Generator, frame: pl.DataFrame) -> bytes:
     """A Parquet file with columns of other types, lists, structs, gaps or doubled rows."""
     name = str(rng.choice(frame.columns))
     odd = [
@@ -120,7 +120,7 @@ def spoil_frame(rng: Generator, frame: pl.DataFrame) -> bytes:
     stream = io.BytesIO()
     changed.write_parquet(stream, compression=str(rng.choice(["zstd", "snappy", "gzip"])))
     data = stream.getvalue()
-    return spoil_bytes(data, rng) if rng.random() < 0.7 else data
+    return damage_bytes(data, rng) if rng.random() < 0.7 else data
 
 
 def seeds(folder: Path) -> dict[str, bytes]:
@@ -146,9 +146,18 @@ def seeds(folder: Path) -> dict[str, bytes]:
     (folder / "c.yaml").write_text(RunConfig().to_yaml())
     card = {
         "format": "djgnn-run-1",
-        "data": {"classes": ["a", "b"], "sha256": "0" * 64},
-        "result": {"split": 0, "test": 1.5},
+        "data": {"name": "g", "sha256": "0" * 64, "classes": ["a", "b"]}
+        | {"num_nodes": 30, "num_edges": 80, "num_features": 3},
+        "metric": "accuracy",
+        "protocol": "validation",
+        "seed": 0,
+        "interrupted": False,
+        "result": {"split": 0, "validation": 2.5, "test": 1.5, "oracle_test": None}
+        | {"epoch": 1, "seconds": 0.5},
         "calibration": {"temperature": 1.0},
+        "structure_gate": None,
+        "alpha": {"homophilic": 1.0},
+        "versions": {"djgnn": "0.1.0"},
     }
     (folder / "result.json").write_text(json.dumps(card))
     return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
