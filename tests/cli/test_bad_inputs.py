@@ -204,7 +204,7 @@ CASES: dict[str, Case] = {
     "object array": npz("key 'y' holds Python objects.*never", y=np.array([Canary()] * 4)),
     "pickle": npz("not a readable .npz", pickle.dumps(Canary())),
     "cut zip": npz("copy it again if it was cut off", archive()[:-40]),
-    "damaged member": npz("not a readable", archive().replace(b"y.npy", b"z.npy", 1)),
+    "damaged member": npz("damaged", archive().replace(b"y.npy", b"z.npy", 1)),
     "text as npz": npz("write it with", b"source,target\n"),
     "empty npz": npz("not a readable", b""),
     "zip bomb": npz("GiB of memory, more than the limit", bomb()),

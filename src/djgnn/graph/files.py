@@ -97,10 +97,10 @@ def read_configuration(path: str | Path, build: Callable[[dict[str, Any]], Built
     content = read_limited(path, LARGEST_CONFIGURATION)
     try:
         text = content.decode("utf-8")
-        events: Iterator[Any] = yaml.parse(text, yaml.SafeLoader)
-        for event in events:
+        for event in yaml.parse(text, yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
-                raise yaml.MarkedYAMLError(problem="an alias", problem_mark=event.start_mark)
+                mark: Any = event.start_mark
+                raise yaml.MarkedYAMLError(problem="an alias", problem_mark=mark)
         values = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
