@@ -15,8 +15,8 @@ from typing import Any
 
 from djgnn.graph import Graph
 from djgnn.training.config import resolve
-from djgnn.training.hooks import Hooks
 from djgnn.training.inputs import build_djgnn
+from djgnn.training.progress import Hooks
 from djgnn.training.recorder import Recorder
 from djgnn.training.run import train
 

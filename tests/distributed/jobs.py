@@ -23,10 +23,10 @@ from djgnn.training.distributed.exchange import (
 )
 from djgnn.training.distributed.shard import Shard
 from djgnn.training.distributed.view import shard_djgnn, shard_operators
-from djgnn.training.hooks import Hooks
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets
 from djgnn.training.passes import choose_passes
+from djgnn.training.progress import Hooks
 
 BASE: dict[str, Any] = {
     "hidden_channels": 16,

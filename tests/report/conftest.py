@@ -11,8 +11,8 @@ from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.report.run_data import RunData, load_run
 from djgnn.training.config import resolve
 from djgnn.training.folder import new_folder, write_run
-from djgnn.training.hooks import Hooks
 from djgnn.training.inputs import build_djgnn
+from djgnn.training.progress import Hooks
 from djgnn.training.recorder import Recorder
 from djgnn.training.run import train
 

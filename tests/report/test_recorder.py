@@ -11,8 +11,8 @@ import torch
 from djgnn.errors import InputError
 from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.training.config import resolve
-from djgnn.training.hooks import Hooks
 from djgnn.training.inputs import build_djgnn
+from djgnn.training.progress import Hooks
 from djgnn.training.recorder import RECORD, Recorder, Recording
 from djgnn.training.run import train
 

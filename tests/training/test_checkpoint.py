@@ -15,8 +15,8 @@ from djgnn.errors import InputError
 from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.training import Fitted, resolve, train
 from djgnn.training.checkpoint import Checkpoint, fingerprint
-from djgnn.training.hooks import Hooks
 from djgnn.training.inputs import build_djgnn
+from djgnn.training.progress import Hooks
 from djgnn.training.recorder import Recorder
 
 GRAPH = random_splits(heterophilic_sbm(120, hub_size=1))

@@ -51,7 +51,7 @@ def imitated(monkeypatch: pytest.MonkeyPatch) -> None:
         self._graph = Replay(self, run)
         return True
 
-    monkeypatch.setattr(graphed.Captured, "_beside", lambda _, run: run())
+    monkeypatch.setattr(graphed.Captured, "_on_side_stream", lambda _, run: run())
     monkeypatch.setattr(graphed.Captured, "_capture", capture)
     monkeypatch.setattr(passes, "can_be_captured", lambda *_: True)
 

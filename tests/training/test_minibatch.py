@@ -16,11 +16,11 @@ from djgnn.model import graph_operators
 from djgnn.training import Fitted, resolve, train
 from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.config import RunConfig
-from djgnn.training.hooks import Hooks
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets
 from djgnn.training.minibatch import Batch, BatchPasses
 from djgnn.training.passes import choose_passes
+from djgnn.training.progress import Hooks
 from djgnn.training.recorder import Recorder
 
 GRAPH = random_splits(heterophilic_sbm(120, hub_size=2))

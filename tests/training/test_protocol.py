@@ -13,10 +13,9 @@ from djgnn.bench import run_cell
 from djgnn.errors import InputError
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.training import RunConfig, resolve, train
-from djgnn.training.hooks import Hooks
 from djgnn.training.inputs import build_djgnn, initialize
 from djgnn.training.loop import Fitted
-from djgnn.training.progress import EpochRecord
+from djgnn.training.progress import EpochRecord, Hooks
 from djgnn.training.run import standard_error
 from djgnn.training.selection import judge, score
 

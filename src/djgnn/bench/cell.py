@@ -23,9 +23,9 @@ from djgnn.baselines import BaselineConfig, build_baseline
 from djgnn.checking import json_values
 from djgnn.graph import Graph
 from djgnn.training.config import RunConfig, TrainConfig
-from djgnn.training.hooks import Hooks, OnEpoch
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.loop import Fitted
+from djgnn.training.progress import Hooks, OnEpoch
 from djgnn.training.provenance import PeakMemory, versions
 from djgnn.training.run import train
 from djgnn.training.selection import SplitResult, judge

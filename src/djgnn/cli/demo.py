@@ -24,9 +24,9 @@ from djgnn.report.views import agreement
 from djgnn.spectral import homophily, structural_heterophily
 from djgnn.training.config import TrainConfig, resolve
 from djgnn.training.folder import branch_weights, check_free, new_folder, write_run
-from djgnn.training.hooks import Hooks
 from djgnn.training.inputs import build_djgnn, choose_device
 from djgnn.training.loop import Fitted
+from djgnn.training.progress import Hooks
 from djgnn.training.recorder import Recorder, Recording
 from djgnn.training.run import train
 from djgnn.training.selection import SplitResult

@@ -19,8 +19,8 @@ from djgnn.training.checkpoint import Checkpoint, fingerprint
 from djgnn.training.config import RunConfig
 from djgnn.training.distributed import Group, join
 from djgnn.training.folder import CONFIG, RESULT, check_free, new_folder, read_card, write_run
-from djgnn.training.hooks import Hooks
 from djgnn.training.inputs import build_djgnn
+from djgnn.training.progress import Hooks
 from djgnn.training.run import train
 
 LAUNCH = "launch"

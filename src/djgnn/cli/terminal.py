@@ -19,8 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from djgnn.errors import DJGNNWarning
 
 if TYPE_CHECKING:
-    from djgnn.training.hooks import OnEpoch
-    from djgnn.training.progress import EpochRecord
+    from djgnn.training.progress import EpochRecord, OnEpoch
 
 # A control character is shown by its picture (U+2400 and on), those from U+0080 by a diamond.
 _PICTURES = {

@@ -18,6 +18,7 @@ from djgnn.model.branches import (
     StructureBranch,
 )
 from djgnn.model.config import ModelConfig
+from djgnn.model.dropout import recompute
 from djgnn.model.mixture import ConvexMixture
 from djgnn.model.operators import (
     GraphOperators,
@@ -26,7 +27,6 @@ from djgnn.model.operators import (
     graph_operators,
 )
 from djgnn.model.ranks import RankMemory
-from djgnn.model.recompute import recompute
 from djgnn.model.views import DJOutput, Encoding, GraphView, View
 from djgnn.pump import DiffusionPump
 

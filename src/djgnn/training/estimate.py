@@ -13,9 +13,9 @@ from torch import nn
 from djgnn.graph import Graph
 from djgnn.graph.checks import check_trainable
 from djgnn.training.config import RunConfig
-from djgnn.training.hooks import Hooks
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets, fit
+from djgnn.training.progress import Hooks
 from djgnn.training.provenance import PeakMemory
 
 LEAST_EPOCHS, MOST_EPOCHS = 3, 12

@@ -34,8 +34,8 @@ class Captured:
     """A function without arguments that does the same to the same tensors at every call.
 
     The first calls run as they are; then the function is captured, and replayed from there on.
-    Every replay overwrites the tensors that the call before returned. If it cannot be captured
-    it goes on running as it is.
+    Every replay overwrites the tensors that the call before returned. A function that cannot be
+    captured is run each time.
 
     Args:
         generator: Source of randomness inside the function.
@@ -57,24 +57,24 @@ class Captured:
         """The result of `run`, which must be the same function at every call."""
         self._calls += 1
         if self._graph is None and (self._refused or self._calls <= WARM_UP):
-            return self._beside(run)
+            return self._on_side_stream(run)
         if self._graph is None and not self._capture(run):
-            return self._beside(run)
+            return self._on_side_stream(run)
         self._graph.replay()
         return self._result
 
-    def _beside(self, run: Run) -> tuple[Tensor, ...]:
-        """Run on a stream of its own, as what is captured later must never have seen the first."""
+    def _on_side_stream(self, run: Run) -> tuple[Tensor, ...]:
+        """Run on a side stream: what is captured later must not have run on the current one."""
         here = torch.cuda.current_stream()
-        beside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        beside.wait_stream(here)
-        with torch.cuda.stream(beside):
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(here)
+        with torch.cuda.stream(side):
             result = run()
-        here.wait_stream(beside)
+        here.wait_stream(side)
         return result
 
     def _generators(self) -> list[torch.Generator]:
-        """All that a capture takes hold of: the given one and torch's own."""
+        """The generators that a capture registers: the given one and torch's own."""
         own = torch.cuda.default_generators[torch.cuda.current_device()]
         return [own] if self.generator is None else [own, self.generator]
 
@@ -93,7 +93,7 @@ class Captured:
         except RuntimeError as error:
             self._refused = True
             for each, state in saved:
-                _renew(each, state)
+                _reset(each, state)
             if self.optimizer is not None:
                 self.optimizer.zero_grad(set_to_none=True)
             warnings.warn(f"steps run without a CUDA graph: {error}", RuntimeWarning, stacklevel=3)
@@ -102,8 +102,8 @@ class Captured:
         return True
 
 
-def _renew(generator: torch.Generator, state: Tensor) -> None:
-    """Set a generator free that a capture took hold of and never let go."""
+def _reset(generator: torch.Generator, state: Tensor) -> None:
+    """Reset a generator that a failed capture left registered."""
     fresh = torch.Generator(generator.device)
     fresh.set_state(state)
     generator.graphsafe_set_state(fresh.graphsafe_get_state())

@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from djgnn.errors import InputError
 from djgnn.graph import Graph, Split
 from djgnn.training.config import TrainConfig
-from djgnn.training.hooks import Hooks
 from djgnn.training.passes import choose_passes
-from djgnn.training.progress import EpochRecord, Progress
+from djgnn.training.progress import EpochRecord, Hooks, Progress
 from djgnn.training.selection import decision, score
 
 Indices = np.ndarray[Any, np.dtype[np.int64]]
@@ -83,11 +82,11 @@ class Fitted:
 
     `gate` has the validation scores with and without the structure branch where both were tried;
     `temperature` is what its logits are divided by before they are called probabilities;
-    `interrupted` that it was stopped before its time.
+    `interrupted` says that it was stopped early.
 
     Shapes:
         logits ``[n, classes]``; decisions ``[epochs, test nodes]``, see
-        :func:`djgnn.training.metrics.decision`.
+        :func:`djgnn.training.selection.decision`.
     """
 
     module: nn.Module
@@ -183,7 +182,7 @@ def fit(
 
 
 def _check_size(run: Progress, targets: Targets) -> None:
-    """Refuse to go on with figures of another number of nodes.
+    """Refuse to continue with figures of another number of nodes.
 
     Raises:
         InputError: If a checkpoint holds some.
@@ -201,12 +200,13 @@ def _check_size(run: Progress, targets: Targets) -> None:
 def _keep(
     run: Progress, record: EpochRecord, logits: Tensor, decisions: Decisions, module: nn.Module
 ) -> None:
-    """Note an epoch and its decisions on test nodes; its weights too if it is the best so far."""
+    """Add an epoch and its decisions on test nodes; keep its weights if it is the best so far."""
     run.history.append(record)
     run.decisions.append(decisions)
     if math.isfinite(record.validation_loss) and record.merit > run.best:
         run.best, run.kept_epoch, run.kept_logits = record.merit, record.epoch, logits
-        run.kept = _copy(module.state_dict(), run.kept)
+        for key, value in module.state_dict().items():  # into the buffers of the last time
+            run.kept.setdefault(key, torch.empty_like(value)).copy_(value)
 
 
 def _class_weight(
@@ -242,7 +242,7 @@ def _record(
     decisions: Decisions,
     targets: Targets,
 ) -> EpochRecord:
-    """The figures of an epoch; a GPU is waited for once."""
+    """The figures of an epoch, with one host synchronisation."""
     of_validation = F.cross_entropy(logits[targets.val], targets.val_y)
     loss, pump_loss, validation_loss = torch.stack([*losses, of_validation]).tolist()
     train, val, _ = targets.nodes
@@ -254,13 +254,3 @@ def _record(
         validation_loss=validation_loss,
         validation=score(decisions[val], targets.labels[1], targets.metric),
     )
-
-
-def _copy(state: dict[str, Tensor], into: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Copy the weights, into the buffers of the last time where there are any."""
-    for key, value in state.items():
-        if key in into:
-            into[key].copy_(value)
-        else:
-            into[key] = value.detach().clone()
-    return into

@@ -1,14 +1,19 @@
-"""Where a run stands between two epochs."""
+"""The state of a run between two epochs, and the hooks that watch, stop, record and keep it."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from djgnn.model.views import Encoding
+    from djgnn.training.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,7 @@ class EpochRecord:
 
 @dataclass
 class Progress:
-    """Where a run stands after an epoch, and the best that it has seen."""
+    """The state of a run after an epoch, and its best epoch so far."""
 
     history: list[EpochRecord] = field(default_factory=list)
     decisions: list[np.ndarray[Any, Any]] = field(default_factory=list)
@@ -45,3 +50,25 @@ class Progress:
     def epoch(self) -> int:
         """Epochs done."""
         return len(self.history)
+
+
+OnEpoch = Callable[[int, EpochRecord], None]
+Observer = Callable[[EpochRecord, nn.Module, "Encoding | None", Tensor], None]
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """Optional parts of a run; none of them changes its result.
+
+    Args:
+        on_epoch: Called after every epoch with the number of all epochs and its record.
+        stop: Asked after every epoch; if it says so the run ends there, with its best epoch.
+        checkpoint: Where the run is kept; one that exists is continued, to the same end.
+        observer: Called after every epoch with its record, the model, the first half of the
+            evaluation (where the model has one) and all logits.
+    """
+
+    on_epoch: OnEpoch | None = None
+    stop: Callable[[], bool] | None = None
+    checkpoint: Checkpoint | None = None
+    observer: Observer | None = None

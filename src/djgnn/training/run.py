@@ -15,9 +15,9 @@ from djgnn.graph.checks import check_trainable
 from djgnn.model import DJGNN
 from djgnn.training import calibration
 from djgnn.training.config import TrainConfig
-from djgnn.training.hooks import Hooks
 from djgnn.training.inputs import initialize, seeded
 from djgnn.training.loop import Fitted, Targets, fit
+from djgnn.training.progress import Hooks
 from djgnn.training.selection import SplitResult, judge
 
 
