@@ -64,6 +64,13 @@ def test_yaml_round_trip(name: str, tmp_path: Path) -> None:
     assert BaselineConfig.read_yaml(file) == config
 
 
+def test_removed_training_options_are_accepted_with_their_former_default() -> None:
+    old = {"model": "gcn", "training": {"lr": 0.5, "structure_weight_decay": None}}
+    assert BaselineConfig.from_dict(old).training.lr == 0.5
+    with pytest.raises(ValueError, match="no option 'structure_weight_decay'"):
+        BaselineConfig.from_dict({"model": "gcn", "training": {"structure_weight_decay": 0.1}})
+
+
 def test_files_that_are_no_configuration_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     for text in ("[1]", "model: gcn\nextra: 1", "model: gin", "model: gcn\ntraining: {speed: 1}"):

@@ -16,7 +16,7 @@ import yaml
 from djgnn.baselines.base import Baseline, Options
 from djgnn.checking import check_names
 from djgnn.graph.files import read_configuration
-from djgnn.training.config import TrainConfig
+from djgnn.training.config import REMOVED, TrainConfig
 
 _CLASSES = {
     "mlp": "mlp.MLP",
@@ -138,6 +138,7 @@ class BaselineConfig:
         """
         check_names(cls, values)
         model, given = str(values.get("model", "")), values.get("training") or {}
+        given = {k: v for k, v in given.items() if k not in REMOVED or v != REMOVED[k]}
         check_names(TrainConfig, given)
         training = {**model_class(model).training_defaults, **given}
         return cls(
