@@ -55,8 +55,8 @@ class SparseOperator:
         # blocks of rows of S the same product is six times faster for pubmed's features.
         n, columns = rows.shape
         long = where.type == "cpu" and n > 2 * BLOCK_ROWS and rows.nnz >= LONG_ROW * columns
-        step = BLOCK_ROWS if long else max(n, 1)
-        blocks = [rows[i : i + step] for i in range(0, max(n, 1), step)] if backward else []
+        starts = range(0, n, BLOCK_ROWS) if backward and long else ()
+        blocks = [rows[i : i + BLOCK_ROWS] for i in starts] or [rows] * backward
         transposed = tuple(_csr(sp.csr_array(block.T), dtype, where) for block in blocks)
         return cls(_csr(rows, dtype, where), transposed)
 
