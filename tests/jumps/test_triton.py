@@ -99,12 +99,25 @@ def test_twins_share_their_lists(path: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert right(points, twins, 6)
 
 
-def test_an_order_of_earlier_positions_changes_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_order_of_the_points_changes_no_list(
+    whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Points on a line, tiles shuffled: neighbours across their borders are in far tiles."""
     take("tiles", monkeypatch)
-    points, twins, memory = draw("clustered", POINTS, 3), alone(POINTS), SearchMemory()
-    for at in range(3 if GPU else 2):
-        points = points + 0.1 * at * torch.sin(40 * points)
-        assert right(points, twins, 4, memory)
+    tile = triton_search.TILE
+    monkeypatch.setattr(triton_search, "ROWS", tile)
+    monkeypatch.setattr(triton_search, "PROGRAMS", 1)  # one program visits all tiles
+    generator = torch.Generator().manual_seed(0)
+    n = 8 * tile
+    place = torch.arange(n) + 0.3 * torch.rand(n, generator=generator)
+    points = torch.stack([place, -0.5 * place], dim=1).to(DEVICE)
+    order = torch.randperm(n, generator=generator)
+    if whole:
+        order = torch.arange(n).view(8, tile)[torch.randperm(8, generator=generator)].view(-1)
+    memory = SearchMemory(order=order.to(DEVICE))
+    assert right(points, alone(n), 2, memory)
+    assert memory.age == 1
 
 
 def test_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
