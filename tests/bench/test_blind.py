@@ -13,7 +13,7 @@ import yaml
 from djgnn.bench import cell as cells
 from djgnn.bench.cell import build, hide_labels, run_cell, train_split
 from djgnn.bench.spec import MODELS, make_spec
-from djgnn.cli.tune import TuneOptions, run_tune
+from djgnn.cli.tables import TuneOptions, run_tune
 from djgnn.graph import Graph, write_npz
 
 

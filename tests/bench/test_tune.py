@@ -21,7 +21,7 @@ from djgnn.bench.search import Search, make_search, open_study
 from djgnn.bench.spec import read_recipe
 from djgnn.bench.tune import best_trial, finished_trials, run_search
 from djgnn.bench.worker import main as worker
-from djgnn.cli.tune import TuneOptions, run_tune
+from djgnn.cli.tables import TuneOptions, run_tune
 from djgnn.errors import InputError
 from djgnn.graph import Graph
 

@@ -146,7 +146,7 @@ def _effects(options: EffectsOptions, run: RunOptions) -> None:
 
 def _tune(options: TuneOptions) -> None:
     """Search for a configuration on validation scores only."""
-    from djgnn.cli.tune import run_tune
+    from djgnn.cli.tables import run_tune
 
     print_json(run_tune(options), options.as_json)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -67,15 +66,17 @@ def _print(found: dict[str, Any]) -> None:
         )
 
 
-def _cost_rows(cost: dict[str, Any] | None) -> Iterable[tuple[str, str]]:
+def _cost_rows(cost: dict[str, Any] | None) -> list[tuple[str, str]]:
     """What a fit will cost, in words."""
     if cost is None:
-        return
+        return []
     times = f"{cost['trainings']} x {cost['epochs']} epochs of {cost['seconds_per_epoch']:.3g} s"
     most, least = (_duration(cost[key]) for key in ("seconds", "least_seconds"))
     where = "GPU" if cost["device"] == "cuda" else f"{cost['threads']} CPU threads"
-    yield "fit here, time", f"at most {most} ({times}, {where}); {least} if it stops at once"
-    yield "fit here, memory", f"{cost['memory_mib']:,.0f} MiB beside libraries and data"
+    return [
+        ("fit here, time", f"at most {most} ({times}, {where}); {least} if it stops at once"),
+        ("fit here, memory", f"{cost['memory_mib']:,.0f} MiB beside libraries and data"),
+    ]
 
 
 def _duration(seconds: float) -> str:

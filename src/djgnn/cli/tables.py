@@ -1,4 +1,4 @@
-"""`djgnn bench run`, the tables and `effects`: run what is missing, print, write the page."""
+"""The work of `djgnn bench`: run what is missing, print, write the page."""
 
 from __future__ import annotations
 
@@ -20,13 +20,28 @@ from djgnn.baselines.config import baseline_config
 from djgnn.bench import CellResult, run_cell
 from djgnn.bench import cell as cells
 from djgnn.bench.page import write_table
-from djgnn.bench.plan import missing_units, run_plan
+from djgnn.bench.plan import gather_facts, missing_units, run_plan
 from djgnn.bench.pool import Limits
 from djgnn.bench.record import SplitRecord
+from djgnn.bench.search import Search, make_search, need_optuna
 from djgnn.bench.spec import MODELS, read_recipe
 from djgnn.bench.store import Store
-from djgnn.bench.tables import TablePlan, TableRequest, plan_table
-from djgnn.cli.bench import CellOptions, EffectsOptions, RunOptions, TableOptions, WorkOptions
+from djgnn.bench.tables import (
+    TablePlan,
+    TableRequest,
+    chosen_splits,
+    plan_table,
+    search_folder,
+)
+from djgnn.bench.tune import export_specs, run_search, write_search
+from djgnn.cli.bench import (
+    CellOptions,
+    EffectsOptions,
+    RunOptions,
+    TableOptions,
+    TuneOptions,
+    WorkOptions,
+)
 from djgnn.cli.memory import largest_block, training_memory
 from djgnn.cli.options import Recipe
 from djgnn.cli.terminal import epochs, escape
@@ -39,6 +54,8 @@ from djgnn.training.selection import PROTOCOLS
 
 if TYPE_CHECKING:
     from djgnn.bench.effects import EffectsPlan
+
+DATABASE = "studies.db"
 
 
 def run_bench(options: CellOptions, recipe: Recipe) -> dict[str, Any]:
@@ -205,6 +222,79 @@ def _run_cells(
             console.print(f"{name}, split {failure.split}: {escape(failure.outcome)}")
     console.print("written: " + ", ".join(escape(str(file)) for file in files))
     return {"cells": [cell.to_dict() for cell in finished], "files": [str(f) for f in files]}
+
+
+def run_tune(options: TuneOptions) -> dict[str, Any]:
+    """Run every search that is asked for and return what `--json` prints.
+
+    Raises:
+        InputError: For a wrong option, an unknown model or data set, or a missing package.
+    """
+    if options.trials < 1:
+        raise InputError(f"--trials: must be at least 1 (got {options.trials})")
+    need_optuna()
+    facts, refused = gather_facts(parse_names(options.dataset), options.data)
+    if refused:
+        raise InputError(next(iter(refused.values())))
+    searches = [
+        make_search(
+            label,
+            dataset,
+            chosen_splits(parse_splits(options.splits), fact),
+            epochs=options.epochs,
+            preset=options.preset,
+            any_code=options.any_code,
+            sampler=options.sampler,
+            pruner=options.pruner,
+            seed=options.seed,
+            data_sha256=fact.sha256,
+        )
+        for dataset, fact in facts.items()
+        for label in parse_models(options.model)
+    ]
+    store = Store(options.out, options.any_code)
+    console = take_in(store, options)
+    if options.export is not None:
+        if options.sampler != "random":
+            raise InputError(
+                "--export: only a random search can be run elsewhere, for its trials do not "
+                f"depend on each other; add --sampler random (got '{options.sampler}')"
+            )
+        specs = [s for search in searches for s in export_specs(search, options.trials, store)]
+        return export_cells([spec.to_dict() for spec in specs], options.export, console)
+    cards = [_search(search, options, console) for search in searches]
+    if not (options.quiet or options.as_json):
+        out = Console(highlight=False, soft_wrap=True)
+        for card in cards:
+            out.print(
+                f"{card['model']} on {escape(card['dataset'])}: validation "
+                f"{card['validation_mean']:.2f}, trial {card['best_trial']} of {card['trials']} "
+                f"({card['pruned']} pruned, {card['fail']} failed); {escape(card['folder'])}"
+            )
+    return {"searches": cards}
+
+
+def _search(search: Search, options: TuneOptions, console: Console) -> dict[str, Any]:
+    url = options.storage or f"sqlite:///{(options.out / DATABASE).expanduser().absolute()}"
+    console.print(f"{search.label} on {search.dataset}: {options.trials} trials, {search.sampler}")
+
+    def follow(trial: Any) -> None:
+        shown = f"{trial.value:.2f}" if trial.state.name == "COMPLETE" else ""
+        console.print(f"  trial {trial.number}: {trial.state.name.lower()} {shown}")
+
+    run_search(
+        search,
+        url,
+        options.trials,
+        options.out,
+        workers=processes(options),
+        device=options.device,
+        data=options.data,
+        follow=follow,
+        any_code=options.any_code,
+    )
+    folder = search_folder(options.out, search.label, search.dataset)
+    return {**write_search(search, url, options.trials, folder), "folder": str(folder)}
 
 
 def processes(options: WorkOptions) -> int:

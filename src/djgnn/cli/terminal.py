@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich import markup
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 
 from djgnn.errors import DJGNNWarning
 
@@ -93,22 +93,15 @@ def epochs(quiet: bool = False) -> Iterator[Follower]:
     its title and from what else to call, with the number of the epoch.
     """
     console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
-        TextColumn("{task.fields[score]}"),
-        TimeRemainingColumn(),
-    )
     shown = console.is_terminal and not quiet
-    with Progress(*columns, console=console, transient=True, disable=not shown) as bar:
+    with Progress(console=console, transient=True, disable=not shown) as bar:
 
         def follow(title: str, after: Callable[[int], None] | None = None) -> OnEpoch:
-            task = bar.add_task(title, total=None, score="")
+            task = bar.add_task(title, total=None)
 
             def report(total: int, record: EpochRecord) -> None:
-                score = f"validation {record.validation:.1f}"
-                bar.update(task, total=total, completed=record.epoch + 1, score=score)
+                name = f"{title}: validation {record.validation:.1f}"
+                bar.update(task, total=total, completed=record.epoch + 1, description=name)
                 if after is not None:
                     after(record.epoch)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -58,7 +57,8 @@ def estimate(
     """
     parts = graph.split(split)
     check_trainable(graph.y, parts.train, parts.val, graph.num_classes, graph.metric)
-    memory = PeakMemory(torch.device(device).type)
+    where = torch.device(device)
+    memory = PeakMemory(where.type)
     begun = time.perf_counter()
     module, inputs = build_djgnn(config, graph, device)
     targets = Targets.of(graph, parts, device)
@@ -66,7 +66,18 @@ def estimate(
     training = config.training
     gated = training.structure_gate and module.structure is not None
     modules: list[nn.Module] = [module, *([module.without_structure()] if gated else [])]
-    epoch = sum(_seconds(m, inputs, targets, config) for m in modules)
+    short = replace(training, epochs=MOST_EPOCHS, patience=None)
+    epoch = 0.0
+    for model in modules:
+        initialize(model, 0)
+        marks = [time.perf_counter()]
+
+        def enough(marks: list[float] = marks) -> bool:
+            marks.append(time.perf_counter())
+            return len(marks) > LEAST_EPOCHS + 1 and marks[-1] - marks[0] > PROBE_SECONDS
+
+        fit(model, inputs, targets, short, seeded(0, where), Hooks(stop=enough))
+        epoch += float(np.median(np.diff(marks)[1:]))  # the first warms up
     soonest = min(training.epochs, (training.patience or training.epochs) + 1)
     return CostEstimate(
         epochs=training.epochs,
@@ -75,23 +86,6 @@ def estimate(
         seconds=built + training.epochs * epoch,
         least_seconds=built + soonest * epoch,
         memory_mib=FRAGMENTS * memory.mib(),
-        device=torch.device(device).type,
+        device=where.type,
         threads=torch.get_num_threads(),
     )
-
-
-def _seconds(
-    module: nn.Module, inputs: tuple[Any, Any], targets: Targets, config: RunConfig
-) -> float:
-    """Seconds of an epoch, the median of a few after the first."""
-    initialize(module, 0)
-    device = next(module.parameters()).device
-    marks = [time.perf_counter()]
-
-    def enough() -> bool:
-        marks.append(time.perf_counter())
-        return len(marks) > LEAST_EPOCHS + 1 and marks[-1] - marks[0] > PROBE_SECONDS
-
-    short = replace(config.training, epochs=MOST_EPOCHS, patience=None)
-    fit(module, inputs, targets, short, seeded(0, device), Hooks(stop=enough))
-    return float(np.median(np.diff(marks)[1:]))

@@ -190,12 +190,9 @@ def write_model(
 
 
 def branch_weights(fitted: Fitted) -> dict[str, float]:
-    """The learned mixing weight of every branch, by name; empty for a model without a mixture."""
+    """The learned mixing weight of every branch, by name."""
     module: Any = fitted.module
-    if not hasattr(module, "mixture"):
-        return {}
-    alpha = module.mixture.alpha.detach().cpu().tolist()
-    return dict(zip(module.branch_names, alpha, strict=True))
+    return dict(zip(module.branch_names, module.mixture.alpha.tolist(), strict=True))
 
 
 def read_card(folder: str | Path) -> dict[str, Any]:
@@ -207,14 +204,12 @@ def read_card(folder: str | Path) -> dict[str, Any]:
     path = Path(folder).expanduser() / RESULT
     try:
         card = json.loads(read_limited(path, CARD_BYTES))
-    except InputError as error:
-        raise InputError(
-            f"{folder}: not a run folder, {RESULT} cannot be read; give a folder written by "
-            f"`djgnn fit --out` (got {error})"
-        ) from error
     except (RecursionError, ValueError) as error:
-        what = str(error)[:200]
-        raise InputError(f"{path}: damaged, not JSON ({what}); run `djgnn fit` again") from error
+        what = "damaged" if path.is_file() else "not a run folder"
+        raise InputError(
+            f"{path}: {what}, it cannot be read; give a folder written by `djgnn fit` "
+            f"(got {str(error)[:200]})"
+        ) from error
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         raise InputError(f"{path}: not the card of a run of this version (wants {FORMAT!r})")
     check_file(card, Card, path, "restore the file or run `djgnn fit` again")

@@ -248,12 +248,8 @@ class Recorder:
     def _snapshot(self, module: DJGNN, encoding: Encoding, logits: Tensor) -> dict[str, Tensor]:
         rows = torch.from_numpy(self.nodes).to(logits.device)
         table = encoding.table
-        parts = {
-            "u": encoding.pump.u,
-            "ranks": table.index,
-            "weight": table.weight,
-            "logits": logits,
-        }
+        parts = {"u": encoding.pump.u, "ranks": table.index, "weight": table.weight}
+        parts["logits"] = logits
         found = {key: part.detach()[rows].cpu() for key, part in parts.items()}
         learned = module.log_scale
         scale = 0.0 if learned is None else float(learned.detach().exp())

@@ -1,4 +1,4 @@
-"""A trained model with everything it needs to speak again, in memory or in a folder."""
+"""A trained model with everything it needs to predict again, in memory or from a folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from djgnn.errors import InputError
-from djgnn.graph import Arrivals, Graph, arrivals, check_related, read_npz
+from djgnn.graph import Graph, arrivals, check_related, read_npz
 from djgnn.graph.files import readable_file
 from djgnn.model import DJGNN, GraphOperators
 from djgnn.model.arrivals import Memory
@@ -39,12 +39,12 @@ class StoredModel:
 
     @property
     def temperature(self) -> float:
-        """What logits are divided by before they are called probabilities."""
+        """What logits are divided by before the softmax."""
         return float(self.card["calibration"]["temperature"])
 
     @cached_property
     def memory(self) -> Memory:
-        """The model as new nodes meet it."""
+        """What new nodes are classified with."""
         return Memory(self.module, *self.inputs)
 
     @cached_property
@@ -103,21 +103,16 @@ class StoredModel:
         known = place >= 0
         shares[known] = self.probabilities[place[known]]
         if new.num_nodes:
-            shares[new.node] = calibration.probabilities(self.arrive(new), self.temperature)
-        return shares
-
-    def arrive(self, new: Arrivals) -> NDArray[np.float32]:
-        """Logits of new nodes, ``[m, classes]``."""
-        device = self.module.pump.weight.device
-        x = new.x
-        if x is None:
             # Without features a known node has a column of its own; a new one has none.
-            x = np.zeros((new.num_nodes, num_features(self.graph)), dtype=np.float32)
-        try:
-            found: Tensor = self.memory.logits(new, dense_or_sparse(x, device))
-        except ValueError as error:
-            raise InputError(f"{self.graph.name}: {error}") from error
-        return found.cpu().numpy()
+            empty = np.zeros((new.num_nodes, num_features(self.graph)), dtype=np.float32)
+            x = dense_or_sparse(empty if new.x is None else new.x, self.module.pump.weight.device)
+            try:
+                logits: Tensor = self.memory.logits(new, x)
+            except ValueError as error:
+                raise InputError(f"{self.graph.name}: {error}") from error
+            own = calibration.probabilities(logits.cpu().numpy(), self.temperature)
+            shares[new.node] = own
+        return shares
 
     def explain(self, node: int) -> Explanation:
         """Why a known node got its class, see :func:`djgnn.model.explain.explain`."""
@@ -139,9 +134,15 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Stored
             f"(got {graph!r})"
         )
     config = RunConfig.read_yaml(place / CONFIG)
-    with torch.device("meta"):
-        shape = _blank(config, graph)
-    state = _weights(place / WEIGHTS, shape)
+    c = config.model
+    sizes = (num_features(graph), c.hidden_channels, graph.num_classes, graph.num_nodes)
+    try:
+        with torch.device("meta"):  # nothing is allocated for a configuration that does not fit
+            blank = DJGNN(*sizes, c.num_jumps, config=c)
+    except (ValueError, RuntimeError) as error:
+        raise InputError(f"{graph.name}: {error}") from error
+    shapes = {key: tuple(value.shape) for key, value in blank.state_dict().items()}
+    state = _weights(place / WEIGHTS, shapes)
     module, inputs = build_djgnn(config, graph, device)
     module.load_state_dict(state)
     module.eval()
@@ -150,17 +151,7 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Stored
     return StoredModel(module, inputs, graph, config, card)
 
 
-def _blank(config: RunConfig, graph: Graph) -> DJGNN:
-    """A model of shapes only: nothing is allocated for a configuration that does not fit."""
-    c = config.model
-    sizes = (num_features(graph), c.hidden_channels, graph.num_classes, graph.num_nodes)
-    try:
-        return DJGNN(*sizes, c.num_jumps, config=c)
-    except (ValueError, RuntimeError) as error:
-        raise InputError(f"{graph.name}: {error}") from error
-
-
-def _weights(path: Path, shape: DJGNN) -> dict[str, Tensor]:
+def _weights(path: Path, wanted: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -168,7 +159,6 @@ def _weights(path: Path, shape: DJGNN) -> dict[str, Tensor]:
         state: dict[str, Tensor] = load_file(readable_file(path))
     except (InputError, OSError, SafetensorError, ValueError) as error:
         raise InputError(f"{path}: damaged or missing ({error}); fit again") from error
-    wanted = {key: tuple(value.shape) for key, value in shape.state_dict().items()}
     found = {key: tuple(value.shape) for key, value in state.items()}
     for key in sorted(wanted.keys() | found.keys()):
         if wanted.get(key) != found.get(key):
@@ -178,5 +168,5 @@ def _weights(path: Path, shape: DJGNN) -> dict[str, Tensor]:
                 f"(got {found.get(key, 'none')})"
             )
     if not all(bool(torch.isfinite(value).all()) for value in state.values()):
-        raise InputError(f"{path}: holds weights that are no numbers; fit again")
+        raise InputError(f"{path}: holds weights that are not finite; fit again")
     return state
