@@ -10,7 +10,7 @@ import sys
 def main() -> None:
     """Run `djgnn`; exit status 0 done, 1 the work failed, 2 the input or command was wrong.
 
-    Of several processes the first speaks for all where all fail alike.
+    Of several processes that fail alike only the first prints the error.
     """
     # Before torch is imported: large tensors in huge pages, which fault seldom.
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
