@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,13 +13,12 @@ from numpy.typing import NDArray
 from djgnn.errors import DoubtfulLabelWarning, InputError, UnseenCategoryWarning
 from djgnn.graph.convert import compact
 from djgnn.graph.labels import class_order, plain_number
-from djgnn.graph.table_files import row_error
+from djgnn.graph.table_files import COMMA, check_rows
 from djgnn.graph.table_rules import Features
 
 MOST_CATEGORIES = 64
 FEW_CATEGORIES = 8
 TRUTH = {"true": "1", "false": "0"}
-COMMA = r"^-?\d+,\d+$"
 PARTS = {
     **dict.fromkeys(("train", "training", "tr"), 0),
     **dict.fromkeys(("val", "valid", "validation", "dev"), 1),
@@ -62,10 +60,8 @@ def read_features(
     found: dict[str, Sequence[str] | None] = {}
     for place, column in enumerate(plain):
         levels = None if known is None else known[column.name]
-        if levels is None and finite[place]:
-            parts = [numbers[:, place]]
-        else:
-            parts, levels = encode_column(where, column, levels, known is not None)
+        given = numbers[:, place] if finite[place] else None
+        parts, levels = encode_column(where, column, given, levels, trained=known is not None)
         found[column.name] = levels
         encoded += parts
     matrix = pl.DataFrame([c.alias(str(place)) for place, c in enumerate(encoded)]).to_numpy()
@@ -73,13 +69,18 @@ def read_features(
 
 
 def encode_column(
-    where: str, column: pl.Series, levels: Sequence[str] | None, trained: bool
+    where: str,
+    column: pl.Series,
+    numbers: pl.Series | None,
+    levels: Sequence[str] | None,
+    trained: bool,
 ) -> tuple[list[pl.Series], Sequence[str] | None]:
     """The features of one column: a number as it is, a category as one column per level.
 
     Args:
         where: The file, for messages.
         column: Numbers, truth values or text.
+        numbers: The same as float32, if every cell is a finite number.
         levels: The categories of an earlier table.
         trained: Whether the column was in an earlier table; without `levels` it was a number.
 
@@ -90,7 +91,7 @@ def encode_column(
         InputError: At a cell that does not fit, or if the column is empty or free text.
     """
     if levels is None:
-        numbers = _numbers(where, column, trained)
+        numbers = _numbers(where, column, trained) if numbers is None else numbers
         if numbers is not None:
             return [numbers], None
         levels = _levels(where, column)
@@ -121,17 +122,8 @@ def read_weights(where: str, column: pl.Series) -> NDArray[np.float64]:
     values = column.str.strip_chars() if column.dtype == pl.String else column
     numbers = values.cast(pl.Float64, strict=False)
     good = numbers.is_finite().fill_null(False) & (numbers >= 0).fill_null(False)
-    if not good.all():
-        row = int(np.argmin(good.to_numpy()))
-        what = "a weight is a number of zero or more" + _comma_hint(column[row])
-        raise row_error(where, row, column, what)
+    check_rows(where, column, ~good, "a weight is a number of zero or more")
     return numbers.to_numpy()
-
-
-def _comma_hint(cell: object) -> str:
-    """What to add to a message about a number written with a decimal comma."""
-    decimal = isinstance(cell, str) and re.search(COMMA, cell.strip())
-    return "; write a decimal point, not a comma" if decimal else ""
 
 
 def _numbers(where: str, column: pl.Series, trained: bool) -> pl.Series | None:
@@ -147,22 +139,17 @@ def _numbers(where: str, column: pl.Series, trained: bool) -> pl.Series | None:
         text = text.str.to_lowercase().replace(TRUTH) if trained else text
     numbers = text.cast(pl.Float32, strict=False)
     filled, figures = text.count(), numbers.count()
+    remedy = "correct it or leave the column out with `exclude=`"
     if not trained and (2 * figures <= filled or filled == 0):
         commas = text.str.contains(COMMA).fill_null(False) if is_text else text.is_null()
         if filled and 2 * (int(commas.sum()) + figures) > filled:
-            what = "is a number with a decimal comma; write a point, or leave the column out with"
-            raise row_error(where, int(np.argmax(commas.to_numpy())), column, f"{what} `exclude=`")
+            check_rows(where, column, commas, f"is not a number; {remedy}")
         return None
-    good = numbers.is_finite().fill_null(False)
-    if not good.all():
-        row = int(np.argmin(good.to_numpy()))
-        if text[row] is None:
-            what = "is empty; fill it" + (" with a number" if trained else " or drop the column")
-        elif trained:
-            what = "is not a finite number, as the model was trained with; correct it"
-        else:
-            what = "is not a finite number; correct it or leave it out with `exclude=`"
-        raise row_error(where, row, column, what + _comma_hint(column[row]))
+    problem, empty = f"is not a finite number; {remedy}", "is empty; fill it or drop the column"
+    if trained:
+        problem = "is not a finite number, as the model was trained with; correct it"
+        empty = "is empty; fill it with a number"
+    check_rows(where, column, ~numbers.is_finite().fill_null(False), problem, empty)
     return numbers
 
 
@@ -269,9 +256,7 @@ def read_split(where: str, column: pl.Series, y: NDArray[np.int64] | None) -> di
     """
     text = column.cast(pl.String).fill_null("").str.strip_chars().str.to_lowercase()
     codes = text.replace_strict(PARTS | {"": -1}, default=-2, return_dtype=pl.Int64).to_numpy()
-    if (codes == -2).any():
-        row = int(np.argmax(codes == -2))
-        raise row_error(where, row, column, "must be train, val, test or empty")
+    check_rows(where, column, codes == -2, "must be train, val, test or empty")
     if (codes == -1).all():
         return {}
     if y is None:
@@ -280,8 +265,6 @@ def read_split(where: str, column: pl.Series, y: NDArray[np.int64] | None) -> di
             "label column with `label=` (got none)"
         )
     bare = (codes >= 0) & (codes < 2) & (y < 0)
-    if bare.any():
-        row = int(np.argmax(bare))
-        raise row_error(where, row, column, "this node has no label; leave its split empty")
+    check_rows(where, column, bare, "this node has no label; leave its split empty")
     keys = ("train_mask", "val_mask", "test_mask")
     return {key: (codes == part) & (y >= 0) for part, key in enumerate(keys)}

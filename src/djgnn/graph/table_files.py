@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,6 +23,7 @@ TABS = (".tsv", ".tab")
 MOST_CELLS = 2**29
 BLOCK_CELLS = 2**22
 EXACT = 2**53
+COMMA = r"^-?\d+,\d+$"
 PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 LIKE_ZLIB = (b"x\x01", b"x^", b"x\x9c", b"x\xda")
 MARK = b"\xef\xbb\xbf"
@@ -63,7 +65,7 @@ def read_table(path: str | Path) -> pl.DataFrame:
     if frame.width > 1 and frame[:, -1].null_count():  # polars fills short rows with nulls
         content, cells = file.read_bytes(), (frame.height + 1) * (frame.width - 1)
         if b'"' in content or content.count(separator.encode()) != cells:
-            _check_rows(file, separator)
+            _check_csv(file, separator)
     return frame.filter(~pl.all_horizontal(pl.all().is_null()))
 
 
@@ -95,11 +97,31 @@ def _header(file: Path, start: bytes) -> tuple[list[str], str]:
     return names, separator
 
 
-def row_error(where: str, row: int, column: pl.Series, what: str) -> InputError:
-    """An error at a place in a table; rows are counted from 1 below the header."""
+def check_rows(
+    where: str, column: pl.Series, bad: Any, problem: str, empty: str | None = None
+) -> None:
+    """Raise an error at the first bad row, if there is one; rows count from 1 below the header.
+
+    Args:
+        where: The file, for the message.
+        column: The cells.
+        bad: Whether a cell is wrong.
+        problem: What is wrong, and the remedy.
+        empty: The same for a cell without content.
+
+    Raises:
+        InputError: With file, row, column and cell.
+    """
+    if not bad.any():
+        return
+    row = int(np.argmax(np.asarray(bad)))
     cell = column[row]
+    if empty is not None and not str("" if cell is None else cell).strip():
+        problem = empty
+    if "number" in problem and isinstance(cell, str) and re.search(COMMA, cell.strip()):
+        problem += "; write a decimal point, not a comma"
     got = repr(cell[:80] if isinstance(cell, str) else cell)
-    return InputError(f"{where}: row {row + 1}, column {column.name[:80]!r}: {what} (got {got})")
+    raise InputError(f"{where}: row {row + 1}, column {column.name[:80]!r}: {problem} (got {got})")
 
 
 def polars_frame(frame: Any, what: str) -> pl.DataFrame:
@@ -166,10 +188,20 @@ def write_tables(graph: Graph, edges: str | Path, nodes: str | Path, split: int 
     columns = dict(zip(("source", "target"), map(names.gather, graph.edge_index), strict=True))
     if graph.edge_weight is not None:
         columns["weight"] = _numbers(graph.edge_weight)
-    with atomic_write(edges) as stream:
-        _write([pl.DataFrame(columns)], stream, Path(edges))
-    with atomic_write(nodes) as stream:
-        _write(node_tables(graph, split), stream, Path(nodes))
+    for path, frames in (
+        (edges, iter([pl.DataFrame(columns)])),
+        (nodes, node_tables(graph, split)),
+    ):
+        suffix = Path(path).suffix.lower()
+        separator = "\t" if suffix in TABS else ","
+        with atomic_write(path) as stream:
+            if suffix in PARQUET:
+                pl.concat(frames, how="vertical_relaxed").write_parquet(stream)
+            for place, frame in enumerate(frames):
+                first = place == 0
+                frame.write_csv(
+                    stream, include_header=first, separator=separator, quote_style="non_numeric"
+                )
 
 
 def node_tables(graph: Graph, split: int | None) -> Iterator[pl.DataFrame]:
@@ -198,19 +230,6 @@ def node_tables(graph: Graph, split: int | None) -> Iterator[pl.DataFrame]:
         part = part.toarray() if sp.issparse(part) else part
         yield frame[start : start + step].with_columns(
             _numbers(part[:, f]).alias(f"f{f}") for f in range(graph.num_features)
-        )
-
-
-def _write(
-    frames: Iterator[pl.DataFrame] | list[pl.DataFrame], stream: IO[bytes], path: Path
-) -> None:
-    if path.suffix.lower() in PARQUET:
-        pl.concat(frames, how="vertical_relaxed").write_parquet(stream)
-        return
-    separator = "\t" if path.suffix.lower() in TABS else ","
-    for place, frame in enumerate(frames):
-        frame.write_csv(
-            stream, include_header=place == 0, separator=separator, quote_style="non_numeric"
         )
 
 
@@ -260,12 +279,12 @@ def _reader_errors(file: Path, wanted: str, separator: str | None = None) -> Ite
         raise
     except (Exception, pl.exceptions.PanicException) as error:
         if separator is not None:
-            _check_rows(file, separator)
+            _check_csv(file, separator)
         got = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise InputError(f"{file}: cannot be read as {wanted} (got {got})") from error
 
 
-def _check_rows(file: Path, separator: str) -> None:
+def _check_csv(file: Path, separator: str) -> None:
     """Raise an error at the first place of a CSV file that is not UTF-8, quoted badly or ragged."""
     try:
         content = file.read_bytes()

@@ -21,7 +21,7 @@ from djgnn.graph.table_columns import (
     read_split,
     read_weights,
 )
-from djgnn.graph.table_files import polars_frame, read_table, row_error
+from djgnn.graph.table_files import check_rows, polars_frame, read_table
 from djgnn.graph.table_rules import (
     UNKNOWN,
     Columns,
@@ -136,13 +136,11 @@ def _node_fields(
     ids = _ids(where, table[str(roles["node"])])
     if not len(ids):
         raise InputError(f"{where}: has no rows; give one row per node (got a header only)")
-    empty = ids.is_null() | (ids == "")
-    if empty.any():
-        raise row_error(where, int(np.argmax(empty.to_numpy())), ids, "every node needs an id")
-    if ids.n_unique() < len(ids):
-        row = int(np.argmin(ids.is_first_distinct().to_numpy()))
-        first = int(np.argmax((ids == ids[row]).to_numpy())) + 1
-        raise row_error(where, row, ids, f"node already given in row {first}; keep one")
+    check_rows(where, ids, ids.is_null() | (ids == ""), "every node needs an id")
+    again = ~ids.is_first_distinct()
+    if again.any():
+        first = int(np.argmax((ids == ids[int(again.arg_true()[0])]).to_numpy())) + 1
+        check_rows(where, ids, again, f"node already given in row {first}; keep one")
     fields: dict[str, Any] = {}
     if roles["label"]:
         labels = table[roles["label"]]
@@ -185,17 +183,15 @@ def _edge_fields(
     where, roles = columns.where, columns.roles
     ends = [_ids(where, table[str(roles[role])]) for role in ("source", "target")]
     index = _look_up(ends, ids)
-    missing = index < 0
+    missing = (index < 0).any(axis=0)
     if missing.any():
-        row = int(np.argmax(missing.any(axis=0)))
-        column = ends[int(np.argmax(missing[:, row]))]
-        what, got = "an edge needs two nodes", column[row]
-        if got:
-            what = "no such node in the node table; add it there or drop the edge"
-            if got.strip() != got and got.strip() in ids:
-                what += f", or take the spaces away ({got.strip()!r} is there)"
-            what += f" ({int(missing.any(axis=0).sum())} such edges)"
-        raise row_error(where, row, column, what)
+        row = int(np.argmax(missing))
+        column = ends[int(np.argmin(index[:, row]))]
+        what, name = "no such node in the node table; add it there or drop the edge", column[row]
+        if name and name.strip() != name and name.strip() in ids:
+            what += f", or take the spaces away ({name.strip()!r} is there)"
+        what += f" ({int(missing.sum())} such edges)"
+        check_rows(where, column, missing, what, "an edge needs two nodes")
     weight = read_weights(where, table[roles["weight"]]) if roles["weight"] else None
     index, weight = _merge_duplicates(where, index, weight, ids, options)
     return {"edge_index": index, "edge_weight": weight}
