@@ -66,7 +66,8 @@ def read_table(path: str | Path) -> pl.DataFrame:
         content, cells = file.read_bytes(), (frame.height + 1) * (frame.width - 1)
         if b'"' in content or content.count(separator.encode()) != cells:
             _check_csv(file, separator)
-    return frame.filter(~pl.all_horizontal(pl.all().is_null()))
+    blank = frame[:, 0].null_count() > 0  # otherwise there is no blank line
+    return frame.filter(~pl.all_horizontal(pl.all().is_null())) if blank else frame
 
 
 def _header(file: Path, start: bytes) -> tuple[list[str], str]:

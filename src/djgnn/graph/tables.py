@@ -108,11 +108,12 @@ def assemble(
     node_roles = find_columns(node_file, nodes.columns, ("node", "label", "split"), options)
     edge_roles = find_columns(edge_file, edges.columns, ("source", "target", "weight"), options)
     for table, columns in ((nodes, node_roles), (edges, edge_roles)):
+        kinds = table.schema
         for name in (*filter(None, columns.roles.values()), *columns.features):
-            if table.schema[name].is_nested() or table.schema[name] == pl.Binary:
+            if kinds[name].is_nested() or kinds[name] == pl.Binary:
                 raise InputError(
                     f"{columns.where}: column {name!r} holds lists or bytes; store one number or "
-                    f"text per cell (got {table.schema[name]})"
+                    f"text per cell (got {kinds[name]})"
                 )
     fields, ids, features = _node_fields(nodes, node_roles, options)
     fields |= _edge_fields(edges, edge_roles, ids, options)
