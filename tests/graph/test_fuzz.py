@@ -1,4 +1,4 @@
-"""A few spoiled files for every reader; `benchmarks/fuzz.py` reads many, watched and limited."""
+"""A few damaged files for every reader; `benchmarks/fuzz.py` reads many, watched and limited."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fuzz() -> Any:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_spoiled_file_is_read_or_refused(
+def test_a_damaged_file_is_read_or_refused(
     fuzz: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from fuzz_mutations import seeds
@@ -35,11 +35,11 @@ def test_a_spoiled_file_is_read_or_refused(
     monkeypatch.chdir(tmp_path)
     source, read = fuzz.reader_of(name, tmp_path)
     data = seeds(tmp_path)[source]
-    file = tmp_path / "spoiled" / source
+    file = tmp_path / "damaged" / source
     file.parent.mkdir()
     messages: list[str] = []
     for index in range(FILES):
-        file.write_bytes(fuzz.spoiled(name, data, np.random.default_rng([7, index])))
+        file.write_bytes(fuzz.damaged(name, data, np.random.default_rng([7, index])))
         try:
             read(file)
         except InputError as error:
