@@ -102,15 +102,17 @@ def cut_levels(tiles: int, device: torch.device) -> tuple[tuple[Tensor, Tensor],
 
 @dataclass
 class SearchMemory:
-    """Warm start: the KD order of an earlier search, used again while points move slowly.
+    """Warm start: the KD order and the lists of an earlier search of slowly moving points.
 
-    Points that moved a little are still nearly sorted. The result never depends on the order: boxes
-    are computed from the new positions. `by_products` says which of two exact kernels was found
-    faster for this order.
+    Points that moved a little are still nearly sorted, and the distances to the former neighbours
+    bound those to the new ones. The result depends on neither: boxes and bounds are computed from
+    the new positions. `by_products` says which of two exact kernels was found faster for this
+    order.
     """
 
     max_age: int = 50
     order: Tensor | None = None
+    names: Tensor | None = None
     by_products: bool | None = None
     age: int = 0
 
@@ -120,7 +122,8 @@ class SearchMemory:
         if held is None or held.numel() != len(points) or held.device != points.device:
             held = None
         if held is None or self.age >= self.max_age:
-            held, self.by_products, self.age = kd_order(points, tile), None, 0
+            held, self.names, self.by_products = kd_order(points, tile), None, None
+            self.age = 0
         self.order, self.age = held, self.age + 1
         return held
 

@@ -120,11 +120,16 @@ def triton_search(
     if memory.by_products:
         names, outside = nearest_by_products(points, order, wide)
     else:
-        names, best = nearest_of_tiles(tiled, places, wide)
+        bounds = None
+        if single and memory.names is not None and memory.names.shape == (m, wide):
+            far = _in_order(points, order, memory.names)[1].amax(dim=1)
+            bounds = (far * (1 + 1e-5) + 1e-36).float()  # upwards past what float32 rounds away
+        names, best = nearest_of_tiles(tiled, places, wide, bounds)
         # Differences, squares and sums of float32 err by less than p + 4 units, relatively.
         kind = torch.finfo(torch.float32)
         outside = best.amax(dim=1).double() * (1 - (p + 4) * kind.eps) - p * kind.tiny
     names, squares = _in_order(points, order, names)
+    memory.names = names[:, :wide].clone()
     if single and wide < m:
         reach = squares[:, q - 1] * (1 + 1e-12)
         unsure = (reach >= outside).nonzero().squeeze(1)
