@@ -1,8 +1,17 @@
+"""Random graphs; this folder on the path, where the oracles `langevin` and `walks` are."""
+
 from __future__ import annotations
+
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+
+FOLDER = str(Path(__file__).parent)
+if FOLDER not in sys.path:
+    sys.path.insert(0, FOLDER)
 
 
 def random_graph(

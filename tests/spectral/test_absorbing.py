@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from walks import walk_until
 
-from djgnn.errors import InputError, NotConvergedWarning
+from djgnn.errors import InputError
 from djgnn.spectral import (
     absorbing_walk,
     harmonic_extension,
     random_walker,
     transition_matrix,
-    walk_until,
 )
 
 
@@ -67,13 +67,6 @@ def test_simulated_walks_on_a_directed_weighted_graph_with_a_dead_end():
     assert exact == pytest.approx(0.4)
     assert (ends == 1).mean() == pytest.approx(exact, abs=0.015)
     assert set(np.unique(ends)) == {-1, 1}
-
-
-def test_walks_that_do_not_end_are_reported():
-    with pytest.warns(NotConvergedWarning, match="2 of 2"):
-        ends, steps = walk_until(np.ones((2, 2)) * [1, 0], [0, 1], [], max_steps=5)
-    assert ends.tolist() == [-1, -1]
-    assert steps.tolist() == [5, 5]
 
 
 def test_random_walker_sums_absorption_by_class_and_is_harmonic(make_graph):

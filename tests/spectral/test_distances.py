@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from walks import walk_until
 
 from djgnn.errors import DisconnectedWarning, InputError
 from djgnn.spectral import (
@@ -18,7 +19,6 @@ from djgnn.spectral import (
     set_escape_probability,
     summed_diffusion,
     walk_spectrum,
-    walk_until,
 )
 
 

@@ -25,13 +25,6 @@ from djgnn.spectral.labelings import (
     propagate_labels,
     random_walker,
 )
-from djgnn.spectral.langevin import (
-    diffusion_map,
-    double_well,
-    fokker_planck_eigenpairs,
-    mean_passage_time,
-    simulate_langevin,
-)
 from djgnn.spectral.laplacians import (
     column_energies,
     components,
@@ -49,9 +42,7 @@ from djgnn.spectral.metastability import (
     EscapeTime,
     escape_time,
     set_escape_probability,
-    simulate_escape_times,
     spectral_gap,
-    walk_until,
 )
 from djgnn.spectral.structural import StructuralHeterophily, structural_heterophily
 from djgnn.spectral.trace_ratio import (
@@ -83,21 +74,17 @@ __all__ = [
     "degrees",
     "diffusion_distances",
     "diffusion_embedding",
-    "diffusion_map",
     "dirichlet_energy",
-    "double_well",
     "embedding_distances",
     "escape_probabilities",
     "escape_time",
     "fiedler_environment",
     "fiedler_pair",
-    "fokker_planck_eigenpairs",
     "harmonic_extension",
     "homophily",
     "is_undirected",
     "laplacian_matrix",
     "largest_component",
-    "mean_passage_time",
     "minimize_trace_ratio",
     "nearest_nodes",
     "normalized_adjacency",
@@ -105,8 +92,6 @@ __all__ = [
     "random_walker",
     "rayleigh_quotients",
     "set_escape_probability",
-    "simulate_escape_times",
-    "simulate_langevin",
     "smallest_eigenpairs",
     "spectral_gap",
     "structural_heterophily",
@@ -116,5 +101,4 @@ __all__ = [
     "trace_ratio_bounds",
     "transition_matrix",
     "walk_spectrum",
-    "walk_until",
 ]

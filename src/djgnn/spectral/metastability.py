@@ -1,23 +1,20 @@
-"""Communities as metastable states: spectral gap, escape times, simulated walks."""
+"""Communities as metastable states: spectral gap and escape times."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from djgnn.errors import InputError, NotConvergedWarning
+from djgnn.errors import InputError
 from djgnn.spectral.eigen import smallest_eigenpairs, smallest_of_symmetric
 from djgnn.spectral.labelings import absorbing_walk
 from djgnn.spectral.laplacians import (
     Adjacency,
     Floats,
     Nodes,
-    as_adjacency,
     check_nodes,
     components,
     degrees,
@@ -117,10 +114,11 @@ def escape_time(graph: Adjacency, nodes: ArrayLike) -> EscapeTime:
     share = float(degree[inside].sum() / degree.sum())
     walk = normalized_adjacency(matrix)[inside][:, inside]
     mu = -smallest_of_symmetric(-walk, 1).values[0]
+    outside = np.setdiff1d(np.arange(degree.size), inside)
+    back: Floats = matrix[outside][:, inside].sum(axis=1)
     times = []
-    for until in ("exit", "settled"):
+    for goal in (outside, outside[back == 0]):
         # The goal is lumped into one absorbing node.
-        goal = _goal(matrix, inside, until)
         rest = np.setdiff1d(np.arange(degree.size), goal)
         exits = np.asarray(matrix[rest][:, goal].sum(axis=1)).reshape(-1, 1)
         lumped = sp.block_array([[matrix[rest][:, rest], exits], [exits.T, None]], format="csr")
@@ -153,63 +151,6 @@ def _check_set(graph: Adjacency, nodes: ArrayLike) -> tuple[sp.csr_array, Nodes]
     return matrix, inside
 
 
-def _goal(matrix: sp.csr_array, inside: Nodes, until: str) -> Nodes:
-    """The nodes at which an escape from `inside` is over."""
-    outside = np.setdiff1d(np.arange(matrix.shape[0]), inside)
-    if until == "exit":
-        return outside
-    if until != "settled":
-        raise InputError(f"until: choose 'exit' or 'settled' (got {until!r})")
-    back: Floats = matrix[outside][:, inside].sum(axis=1)
-    return np.asarray(outside[back == 0])
-
-
-def simulate_escape_times(
-    graph: Adjacency,
-    nodes: ArrayLike,
-    *,
-    until: Literal["exit", "settled"] = "exit",
-    num_walks: int = 2000,
-    max_steps: int = 1_000_000,
-    random_state: int = 0,
-) -> Floats:
-    """Times at which simulated walks escape from a set, started from its stationary distribution.
-
-    Args:
-        graph: A connected undirected graph.
-        nodes: The set A.
-        until: ``exit``, the first step outside; or ``settled``, the first node outside without an
-            edge back.
-        num_walks: Number of independent walks.
-        max_steps: Give up, with a warning, after so many steps.
-        random_state: Seed.
-
-    Shapes:
-        out ``[num_walks]``.
-
-    Returns:
-        The times; NaN for walks that were given up.
-
-    Raises:
-        InputError: As :func:`escape_time`.
-
-    Example:
-        >>> simulate_escape_times([[0, 1], [1, 0]], [0], num_walks=3).tolist()
-        [1.0, 1.0, 1.0]
-    """
-    matrix, inside = _check_set(graph, nodes)
-    weight = degrees(matrix)[inside]
-    rng = np.random.default_rng(random_state)
-    start = rng.choice(inside, size=num_walks, p=weight / weight.sum())
-    goal = _goal(matrix, inside, until)
-    if goal.size == 0:
-        raise InputError("until: every node outside has an edge back, use 'exit' (got 'settled')")
-    ends, steps = walk_until(
-        matrix, start, goal, max_steps=max_steps, random_state=int(rng.integers(2**31))
-    )
-    return np.where(ends >= 0, steps, np.nan)
-
-
 def set_escape_probability(graph: Adjacency, nodes: ArrayLike) -> float:
     r"""One-step probability to leave a set A from its stationary distribution (Meila, Shi).
 
@@ -235,69 +176,3 @@ def set_escape_probability(graph: Adjacency, nodes: ArrayLike) -> float:
     volume = float(inside @ degrees(matrix))
     cut = float(inside @ (matrix @ (1.0 - inside)))
     return cut / volume if volume > 0 else float("nan")
-
-
-def walk_until(
-    graph: Adjacency,
-    start: ArrayLike,
-    stop: ArrayLike,
-    *,
-    max_steps: int = 1_000_000,
-    random_state: int = 0,
-) -> tuple[Nodes, Nodes]:
-    r"""Random walks :math:`P = D^{-1} A`, all at once, until each enters a stopping node.
-
-    Args:
-        graph: The graph, directed or not; weights count.
-        start: Start of each walk.
-        stop: The stopping nodes. A walk that starts on one takes no step.
-        max_steps: Give up, with a warning, after so many.
-        random_state: Seed.
-
-    Shapes:
-        start ``[w]``, stop ``[s]``; ends ``[w]``, steps ``[w]``.
-
-    Returns:
-        ``(ends, steps)``: where each walk stopped, -1 if it ran into a dead end or was given up;
-        and the steps it took.
-
-    Raises:
-        InputError: If an id is not a node or `max_steps` is negative.
-
-    Example:
-        >>> ends, steps = walk_until([[0, 1, 0], [0, 0, 1], [0, 0, 0]], [0, 1], [2])
-        >>> ends.tolist(), steps.tolist()
-        ([2, 2], [2, 1])
-    """
-    matrix = as_adjacency(graph)
-    n = matrix.shape[0]
-    here = check_nodes(start, n, where="start")
-    stops = np.zeros(n, dtype=bool)
-    stops[check_nodes(stop, n, where="stop")] = True
-    if max_steps < 0:
-        raise InputError(f"max_steps: cannot be negative (got {max_steps})")
-    rng = np.random.default_rng(random_state)
-    # One search in the running sum of all weights picks a neighbour of every walker at once.
-    running = np.concatenate([[0.0], np.cumsum(matrix.data)])
-    degree = degrees(matrix)
-    steps = np.zeros(here.size, dtype=np.int64)
-    alive = np.flatnonzero(~stops[here])
-    for _ in range(max_steps):
-        alive = alive[degree[here[alive]] > 0]
-        if alive.size == 0:
-            break
-        node = here[alive]
-        first, last = matrix.indptr[node], matrix.indptr[node + 1]
-        point = running[first] + rng.random(alive.size) * (running[last] - running[first])
-        edge = np.clip(np.searchsorted(running, point, side="right") - 1, first, last - 1)
-        here[alive] = matrix.indices[edge]
-        steps[alive] += 1
-        alive = alive[~stops[here[alive]]]
-    else:
-        if alive.size:
-            warnings.warn(
-                f"walks: {alive.size} of {here.size} had not stopped after {max_steps} steps",
-                NotConvergedWarning,
-                stacklevel=2,
-            )
-    return np.where(stops[here], here, -1), steps
