@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from djgnn.bench.effects import measure_effects, plan_effects, write_effects
-from djgnn.bench.plan import run_plan
+from djgnn.bench.pool import run_plan
 from djgnn.bench.store import Store
 from djgnn.graph import write_npz
 

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from djgnn.bench.plan import DataFacts, run_plan
-from djgnn.bench.pool import run_units
-from djgnn.bench.spec import make_spec
+from djgnn.bench.pool import run_plan, run_units
+from djgnn.bench.spec import DataFacts, make_spec
 from djgnn.bench.store import Store
 from djgnn.graph import Graph
 
@@ -46,8 +45,9 @@ def until(true: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def children(pid: int) -> list[int]:
-    text = Path(f"/proc/{pid}/task/{pid}/children")
-    return [int(child) for child in text.read_text().split()] if text.exists() else []
+    """The processes that any thread of a process started."""
+    found = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for file in found for child in file.read_text().split()]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
@@ -89,19 +89,11 @@ def test_kill_nine_at_any_point_repeats_and_changes_nothing(
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
 def test_a_killed_process_costs_its_split_alone(tiny: Graph, folder: Path, tmp_path: Path) -> None:
-    from djgnn.bench.plan import lost_records
-
     facts = {"own": DataFacts.of(tiny)}
     long = make_spec("mlp", "own", (0,), changes={"epochs": 10**6, "patience": None})
     wrong = make_spec("djgnn", "own", (0,), changes={"num_jumps": 1000})  # fails at once
     mine = set(children(os.getpid()))
-    run = run_units(
-        [(long, 0), (wrong, 0)],
-        workers=1,
-        device="cpu",
-        data=folder,
-        lost=lost_records(facts, "cpu"),
-    )
+    run = run_units([(long, 0), (wrong, 0)], facts, workers=1, device="cpu", data=folder)
 
     def kill() -> None:
         until(lambda: bool(_workers(mine)))
@@ -118,12 +110,10 @@ def test_a_killed_process_costs_its_split_alone(tiny: Graph, folder: Path, tmp_p
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
 def test_a_process_killed_between_two_splits_costs_none(tiny: Graph, folder: Path) -> None:
-    from djgnn.bench.plan import lost_records
-
     spec = make_spec("mlp", "own", (0, 1), epochs=2)
     mine = set(children(os.getpid()))
-    lost = lost_records({"own": DataFacts.of(tiny)}, "cpu")
-    run = run_units([(spec, 0), (spec, 1)], workers=1, device="cpu", data=folder, lost=lost)
+    facts = {"own": DataFacts.of(tiny)}
+    run = run_units([(spec, 0), (spec, 1)], facts, workers=1, device="cpu", data=folder)
     first = next(run)
     (worker,) = _workers(mine)
     os.kill(worker, signal.SIGKILL)

@@ -10,9 +10,8 @@ import pytest
 
 from djgnn.bench.document import render
 from djgnn.bench.page import agrees, compose, index_cells, leaders, rank_models, warnings
-from djgnn.bench.plan import DataFacts
 from djgnn.bench.record import SplitRecord
-from djgnn.bench.spec import make_spec
+from djgnn.bench.spec import DataFacts, make_spec
 from djgnn.bench.store import FinishedCell
 from djgnn.bench.tables import TablePlan, TableRequest, paper_table
 from djgnn.cli.tables import RunOptions, run_table

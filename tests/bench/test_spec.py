@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from djgnn.bench import spec as specs
-from djgnn.bench.plan import DataFacts
 from djgnn.bench.pool import Runner, describe
 from djgnn.bench.record import SplitRecord, read_records
-from djgnn.bench.spec import CellSpec, data_key, make_spec, metric_of
+from djgnn.bench.spec import CellSpec, DataFacts, data_key, make_spec, metric_of
 from djgnn.errors import InputError
 from djgnn.graph import Graph
 
@@ -58,11 +56,11 @@ def test_the_data_of_a_result_is_its_hash_and_how_it_is_scored(tiny: Graph) -> N
 
 
 def test_a_spec_travels_as_json() -> None:
-    assert CellSpec.from_dict(json.loads(json.dumps(SPEC.to_dict()))) == SPEC
+    assert CellSpec.from_json(SPEC.to_json()) == SPEC
     with pytest.raises(InputError, match="must have label, dataset, config and splits"):
-        CellSpec.from_dict({"label": "gcn"})
+        CellSpec.from_json('{"label": "gcn"}')
     with pytest.raises(InputError, match="not a configuration of this model"):
-        CellSpec.from_dict({**SPEC.to_dict(), "label": "mlp"})
+        CellSpec.from_json(replace(SPEC, label="mlp").to_json())
 
 
 @pytest.mark.parametrize(

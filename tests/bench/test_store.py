@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from djgnn.bench import worker
 from djgnn.bench.cell import run_cell
-from djgnn.bench.plan import DataFacts, missing_units, run_plan
-from djgnn.bench.pool import Runner
+from djgnn.bench.pool import Runner, run_plan
 from djgnn.bench.record import SplitRecord, read_records
-from djgnn.bench.spec import CellSpec, make_spec
-from djgnn.bench.store import Store
+from djgnn.bench.spec import CellSpec, DataFacts, make_spec
+from djgnn.bench.store import Store, missing_units
 from djgnn.errors import DamagedRecordWarning, InputError
 from djgnn.graph import Graph, write_npz
 from djgnn.report.comparison import comparison_payload
@@ -33,7 +33,7 @@ def record(folder: Path) -> SplitRecord:
 def of_code(record: SplitRecord, code: str, **changes: object) -> SplitRecord:
     """The record as another version of the code would have made it."""
     key = SPEC.key(record.split, record.data_sha256, code)
-    return replace(record, code=code, key=key, **changes)
+    return structs.replace(record, code=code, key=key, **changes)
 
 
 def edited(record: SplitRecord, **changes: object) -> str:
@@ -142,15 +142,15 @@ def test_records_from_before_an_option_was_added_are_believed(record: SplitRecor
     spec = CellSpec(record.label, record.dataset, record.config, (0,), record.seed)
     now, _, before = spec.keys(0, record.data_sha256, record.code)
     assert (now, None in record.config["training"].values()) == (record.key, True)
-    older = replace(record, key=before, finished="")
+    older = structs.replace(record, key=before, finished="")
     assert "finished" not in older.to_json()
     assert SplitRecord.from_json(older.to_json()) == older
     old = {**record.config, "training": {**record.config["training"], "trace_form": "max"}}
     keys = replace(spec, config=old).keys(0, record.data_sha256, record.code)
     assert keys[0] == now != keys[1]  # an option that was removed since
-    older = replace(record, key=keys[1], config=old)
+    older = structs.replace(record, key=keys[1], config=old)
     assert SplitRecord.from_json(older.to_json()).content_key() == record.content_key()
-    failed = replace(record, status="failed", reason="why", result=None)
+    failed = structs.replace(record, status="failed", reason="why", result=None)
     assert SplitRecord.from_json(failed.to_json()) == failed
 
 
@@ -188,7 +188,9 @@ def test_of_several_versions_the_latest_is_taken(record: SplitRecord, tmp_path: 
 def test_a_cell_says_what_made_each_split(record: SplitRecord, tmp_path: Path) -> None:
     key = SPEC.key(1, record.data_sha256, "9.9+other")
     versions = {**record.versions, "torch": "0.1"}
-    second = replace(record, split=1, key=key, code="9.9+other", device="cuda", versions=versions)
+    second = structs.replace(
+        record, split=1, key=key, code="9.9+other", device="cuda", versions=versions
+    )
     store = Store(tmp_path, any_code=True)
     store.put(record)
     store.put(second)
@@ -241,7 +243,7 @@ def _strict(text: str) -> dict:
 
 def test_figures_on_disk_are_never_replaced(record: SplitRecord, tmp_path: Path) -> None:
     first, second = Store(tmp_path), Store(tmp_path)
-    failed = replace(record, status="failed", reason="why", result=None)
+    failed = structs.replace(record, status="failed", reason="why", result=None)
     assert second.put(failed)
     assert first.put(record)
     assert not second.put(failed)

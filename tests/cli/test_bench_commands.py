@@ -30,7 +30,7 @@ def test_a_table_is_printed_and_written(djgnn, folder: Path, tmp_path: Path) -> 
     assert "mlp on own: test" in done.stdout
     assert "4/4" in done.stderr
     names = {file.name for file in (tmp_path / "t").iterdir()}
-    assert {"table.md", "table.html", "table.tex", "results.jsonl", "splits", "cells"} <= names
+    assert {"table.md", "table.html", "table.tex", "results.jsonl", "splits"} <= names
     again = djgnn(*command, "--json")
     assert again.stderr == ""
     shown = json.loads(again.stdout)

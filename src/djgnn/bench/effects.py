@@ -16,10 +16,9 @@ import numpy as np
 
 from djgnn.bench.document import Document, Grid, Section, render, write_document
 from djgnn.bench.page import origins, without_score
-from djgnn.bench.plan import DataFacts, finished_cells, gather_facts
-from djgnn.bench.spec import CellSpec, make_spec
+from djgnn.bench.spec import CellSpec, DataFacts, gather_facts, make_spec
 from djgnn.bench.statistics import corrected_t
-from djgnn.bench.store import FinishedCell, Store
+from djgnn.bench.store import FinishedCell, Store, finished_cells
 from djgnn.bench.tables import chosen_splits
 from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from djgnn.bench.document import Document, Grid, Section, draw_diagram, write_document
-from djgnn.bench.plan import DataFacts, finished_cells
-from djgnn.bench.spec import code_version
+from djgnn.bench.spec import DataFacts, code_version
 from djgnn.bench.statistics import (
     Paired,
     average_ranks,
@@ -21,7 +20,7 @@ from djgnn.bench.statistics import (
     settle_ties,
     verdicts,
 )
-from djgnn.bench.store import FinishedCell, Store
+from djgnn.bench.store import FinishedCell, Store, finished_cells
 from djgnn.bench.tables import SUITES, PaperTable, Printed, TablePlan, paper_table, thin_claims
 
 Cells = Mapping[tuple[str, str], FinishedCell]

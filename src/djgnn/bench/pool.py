@@ -11,9 +11,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -22,30 +21,14 @@ import torch
 
 from djgnn.bench.cell import Built, build, run_split, train_split
 from djgnn.bench.record import SplitRecord
-from djgnn.bench.spec import CellSpec, data_key, split_sizes
+from djgnn.bench.spec import CellSpec, DataFacts
+from djgnn.bench.store import FinishedCell, Store, Unit, finished_cells, missing_units
 from djgnn.checking import json_values
 from djgnn.graph import Graph
 from djgnn.training.inputs import choose_device
 from djgnn.training.provenance import PeakMemory
 
-Unit = tuple[CellSpec, int]
-"""One split of one cell."""
-Lost = Callable[[Unit, str, str, float], SplitRecord]
-"""Makes the record of a split that its process did not survive: status, reason, seconds."""
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory")
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How long things may take, in seconds; ``None`` is without limit.
-
-    Args:
-        split: One split; a longer one is ended and recorded as out of time.
-        total: Everything; what is not finished then is ended and not recorded.
-    """
-
-    split: float | None = None
-    total: float | None = None
 
 
 class Runner:
@@ -59,7 +42,7 @@ class Runner:
     def __init__(self, device: str = "auto", data: str | Path | None = None) -> None:
         self.device = choose_device(device)
         self.data = data
-        self._graph: tuple[str, Graph] | None = None
+        self._graph: tuple[str, Graph, DataFacts] | None = None
         self._built: tuple[tuple[str, str], Built] | None = None
 
     def run(self, spec: CellSpec, split: int) -> SplitRecord:
@@ -70,50 +53,52 @@ class Runner:
         """
         if self._graph is None or self._graph[0] != spec.dataset:
             self._built = None
-            self._graph = (spec.dataset, Graph.load(spec.dataset, data=self.data))
-        graph = self._graph[1]
+            graph = Graph.load(spec.dataset, data=self.data)
+            self._graph = (spec.dataset, graph, DataFacts.of(graph))
+        _, graph, facts = self._graph
         begun, memory = time.perf_counter(), PeakMemory(self.device.type)
-        result: dict[str, float | None] | None = None
-        status, reason, parameters = "done", "", 0
+        outcome: dict[str, Any] = {}
         try:
             wanted = (spec.model, repr(spec.config))
             if self._built is None or self._built[0] != wanted:
                 self._built = None  # frees the old one before the new one is made
                 self._built = (wanted, build(spec.recipe(), graph, self.device))
             built = self._built[1]
-            parameters = built.parameters
+            outcome["parameters"] = built.parameters
             if spec.evaluate:
-                result = json_values(run_split(built, graph, split, spec.seed).to_dict())
+                result = run_split(built, graph, split, spec.seed).to_dict()
             else:
                 fitted = train_split(built, graph, split, spec.seed)
-                figures = {key: getattr(fitted, key) for key in ("validation", "epoch", "seconds")}
-                result = json_values({"split": split, **figures})
+                result = {key: getattr(fitted, key) for key in ("validation", "epoch", "seconds")}
+            outcome["result"] = json_values({"split": split, **result})
         except Exception as error:
-            status, reason = describe(error)
+            outcome["status"], outcome["reason"] = describe(error)
             self._built = None
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
-        outcome = {"status": status, "reason": reason, "result": result, "parameters": parameters}
-        cost = {"peak_memory_mib": memory.mib(), "seconds": time.perf_counter() - begun}
-        place = {"sizes": split_sizes(graph, split), "device": self.device.type}
-        return SplitRecord.of(spec, split, data_key(graph), **outcome, **cost, **place)
+        outcome |= {"peak_memory_mib": memory.mib(), "seconds": time.perf_counter() - begun}
+        return SplitRecord.of(spec, split, facts, device=self.device.type, **outcome)
 
 
 class Worker:
     """A child process that runs splits, started when it is needed and again after it ended.
 
     Args:
-        lost: Makes the record of a split that ended its process.
+        facts: Facts of the data sets, for the record of a split that ended its process.
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
         data: Folder with data sets, looked in first.
         limit: Most seconds of a split.
     """
 
     def __init__(
-        self, lost: Lost, device: str, data: str | Path | None, limit: float | None = None
+        self,
+        facts: Mapping[str, DataFacts],
+        device: str,
+        data: str | Path | None,
+        limit: float | None = None,
     ) -> None:
         self.last: CellSpec | None = None
-        self._lost, self._limit = lost, limit
+        self._facts, self._limit = facts, limit
         self._options = (device, None if data is None else str(data))
         self._child: tuple[Any, Connection] | None = None
         self._served = self._closed = False
@@ -128,9 +113,8 @@ class Worker:
             InputError: If the data set itself cannot be loaded.
             RuntimeError: If the worker was closed.
         """
-        self.last = spec
         while True:
-            begun, (process, pipe) = time.monotonic(), self.start()
+            begun, (process, pipe) = time.monotonic(), self._start()
             try:
                 pipe.send((spec, split))
                 late = not pipe.poll(self._limit)
@@ -146,24 +130,20 @@ class Worker:
             process.join()
             pipe.close()
             self._child = None
-            if self._closed:
-                raise RuntimeError("the worker was closed")
-            if late or not self._served:
-                code = None if late else process.exitcode
-                status, reason = "failed", f"the process ended with status {code}"
-                if late:
-                    status, reason = "out of time", f"ended after {self._limit:g} seconds"
-                elif code is not None and code < 0:
-                    status = "out of memory"
-                    reason = f"killed by signal {-code}, most likely for its memory"
-                return self._lost((spec, split), status, reason, time.monotonic() - begun)
+            if late or not (self._served or self._closed):
+                break
+        status, reason = "failed", f"the process ended with status {process.exitcode}"
+        if late:
+            status, reason = "out of time", f"ended after {self._limit:g} seconds"
+        elif process.exitcode < 0:
+            status = "out of memory"
+            reason = f"killed by signal {-process.exitcode}, most likely for its memory"
+        outcome = {"status": status, "reason": reason, "seconds": time.monotonic() - begun}
+        device = choose_device(self._options[0]).type
+        return SplitRecord.of(spec, split, self._facts[spec.dataset], device=device, **outcome)
 
-    def start(self) -> tuple[Any, Connection]:
-        """The child and our end of its pipe; it is started if there is none.
-
-        Raises:
-            RuntimeError: If the worker was closed.
-        """
+    def _start(self) -> tuple[Any, Connection]:
+        """The child and our end of its pipe; it is started if there is none."""
         if self._closed:
             raise RuntimeError("the worker was closed")
         if self._child is None:
@@ -185,41 +165,44 @@ class Worker:
 
 def run_units(
     units: Sequence[Unit],
+    facts: Mapping[str, DataFacts],
     *,
-    lost: Lost,
     workers: int = 1,
     device: str = "auto",
     data: str | Path | None = None,
-    limits: Limits | None = None,
+    split_limit: float | None = None,
+    total_limit: float | None = None,
 ) -> Iterator[SplitRecord]:
     """Run splits and give each record as soon as it is there.
 
     Args:
         units: What to run. Units of one cell go to one process while there is other work for the
             rest, because building a model may take longer than training it.
-        lost: Makes the record of a split that ended its process.
+        facts: Facts of every data set among them.
         workers: Number of processes; 0 runs in this one, where nothing can be ended or survived.
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
         data: Folder with data sets, looked in first.
-        limits: How long things may take.
+        split_limit: Seconds of one split; a longer one is ended and recorded as out of time.
+        total_limit: Seconds of everything; what is not finished then is ended and not recorded.
     """
-    limits, waiting = limits or Limits(), list(units)
+    waiting = list(units)
     if workers < 1:
         runner = Runner(device, data)
-        for spec, split in waiting:
-            yield runner.run(spec, split)
+        yield from (runner.run(spec, split) for spec, split in waiting)
         return
-    end = None if limits.total is None else time.monotonic() + limits.total
-    idle = [Worker(lost, device, data, limits.split) for _ in range(min(workers, len(waiting)))]
+    end = None if total_limit is None else time.monotonic() + total_limit
+    idle = [Worker(facts, device, data, split_limit) for _ in range(min(workers, len(waiting)))]
     pool, busy = tuple(idle), dict[Future[SplitRecord], Worker]()
     with ThreadPoolExecutor(max(1, len(pool))) as threads:
         try:
             while waiting or busy:
                 while idle and waiting:
-                    worker = idle.pop()
-                    unit = waiting.pop(_next_unit(waiting, worker, busy.values()))
-                    worker.start()
-                    busy[threads.submit(worker.run, *unit)] = worker
+                    worker, taken = idle.pop(), {id(other.last) for other in busy.values()}
+                    # Of its last cell, else of a cell that no other process is running.
+                    order = [(s is not worker.last, id(s) in taken) for s, _ in waiting]
+                    spec, split = waiting.pop(order.index(min(order)))
+                    worker.last = spec
+                    busy[threads.submit(worker.run, spec, split)] = worker
                 left = None if end is None else max(0.0, end - time.monotonic())
                 done = wait(busy, left, FIRST_COMPLETED).done
                 if not done:
@@ -230,6 +213,35 @@ def run_units(
         finally:
             for worker in pool:
                 worker.close()
+
+
+def run_plan(
+    specs: Sequence[CellSpec],
+    facts: Mapping[str, DataFacts],
+    store: Store,
+    *,
+    retry_failed: bool = False,
+    follow: Callable[[int, int, SplitRecord], None] | None = None,
+    **options: Any,
+) -> list[FinishedCell]:
+    """Run the splits that are missing, keep each at once, and return the finished cells.
+
+    Killed at any point, it leaves finished splits only; started again, it repeats none of them.
+
+    Args:
+        specs: The cells.
+        facts: Facts of every data set among them.
+        store: Where results are kept and looked for.
+        retry_failed: Run failed splits again.
+        follow: Called after every split with the number of splits run, of all, and its record.
+        options: As :func:`run_units` takes them.
+    """
+    units = missing_units(specs, facts, store, retry_failed)
+    for number, record in enumerate(run_units(units, facts, **options), start=1):
+        store.put(record)
+        if follow is not None:
+            follow(number, len(units), record)
+    return finished_cells(specs, facts, store)
 
 
 def describe(error: BaseException) -> tuple[str, str]:
@@ -243,15 +255,6 @@ def describe(error: BaseException) -> tuple[str, str]:
     memory = isinstance(error, MemoryError | torch.OutOfMemoryError)
     memory = memory or any(words in text.lower() for words in _OUT_OF_MEMORY)
     return ("out of memory" if memory else "failed", f"{type(error).__name__}: {text}")
-
-
-def _next_unit(waiting: Sequence[Unit], worker: Worker, busy: Any) -> int:
-    """Which unit a worker runs next: of its last cell, else of a cell that no other is at."""
-    taken = {id(other.last) for other in busy}
-    return min(
-        range(len(waiting)),
-        key=lambda i: (waiting[i][0] is not worker.last, id(waiting[i][0]) in taken, i),
-    )
 
 
 def _serve_splits(pipe: Connection, device: str, data: str | None) -> None:

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
 import msgspec
 
-from djgnn.bench.spec import CellSpec, code_version, metric_of
-from djgnn.checking import Natural, NonNegative, Score, Seed, Text
+from djgnn.bench.spec import CellSpec, DataFacts, code_version, metric_of
+from djgnn.checking import Natural, NonNegative, Score, Text
 from djgnn.errors import InputError
 from djgnn.graph.files import read_limited
 from djgnn.training.provenance import versions
 from djgnn.training.selection import SplitResult
 
 FORMAT = "djgnn-split-1"
-BEGIN = f'{{"format": "{FORMAT}"'
+BEGIN = '{"format"'
 """How every line begins that is written."""
 MOST_BYTES = 2**30
-_versions = cache(versions)
 
 
 class Figures(TypedDict):
@@ -39,8 +34,7 @@ class Figures(TypedDict):
     epoch: NotRequired[Natural]
 
 
-@dataclass(frozen=True)
-class SplitRecord:
+class SplitRecord(msgspec.Struct, frozen=True, tag_field="format", tag=FORMAT, omit_defaults=True):
     """One split of a cell; the annotations are what a line of a file is held against.
 
     `result` has the figures if `status` is ``"done"``, `reason` says why not otherwise. A search's
@@ -70,21 +64,26 @@ class SplitRecord:
     finished: Text = ""
 
     @classmethod
-    def of(cls, spec: CellSpec, split: int, data_sha256: str, **outcome: Any) -> SplitRecord:
+    def of(
+        cls, spec: CellSpec, split: int, facts: DataFacts, *, status: Any = "done", **outcome: Any
+    ) -> SplitRecord:
         """The record of a split that ended now; `outcome` has the fields the others do not give."""
+        absent = {"reason": "", "result": None, "parameters": 0, "peak_memory_mib": 0.0}
         return cls(
-            key=spec.key(split, data_sha256, code_version()),
+            key=spec.key(split, facts.sha256, code_version()),
             label=spec.label,
             dataset=spec.dataset,
             seed=spec.seed,
             split=split,
-            metric=metric_of(data_sha256),
+            status=status,
+            sizes=facts.sizes[split],
+            metric=facts.metric,
             config=dict(spec.config),
-            data_sha256=data_sha256,
+            data_sha256=facts.sha256,
             code=code_version(),
-            versions=_versions(),
+            versions=versions(),
             finished=datetime.now(UTC).isoformat(timespec="microseconds"),
-            **outcome,
+            **{**absent, **outcome},
         )
 
     @property
@@ -124,10 +123,7 @@ class SplitRecord:
 
     def to_json(self) -> str:
         """One line."""
-        values = {"format": FORMAT, **dataclasses.asdict(self)}
-        if not self.finished:
-            del values["finished"]
-        return json.dumps(values, ensure_ascii=False, allow_nan=False)
+        return msgspec.json.encode(self).decode()
 
     @classmethod
     def from_json(cls, line: str) -> SplitRecord:
@@ -136,13 +132,7 @@ class SplitRecord:
         Raises:
             ValueError: If it is not a record, or its key is not that of what it says.
         """
-        values = msgspec.json.decode(line)
-        if not isinstance(values, dict) or values.get("format") != FORMAT:
-            raise ValueError(f"it has no format {FORMAT!r}")
-        try:
-            record = msgspec.convert(values, cls)
-        except OverflowError as error:
-            raise ValueError("a number is too large") from error
+        record = msgspec.json.decode(line, type=cls)
         result = record.result
         if record.done != (result is not None):
             raise ValueError(f"its status is not possible (got {record.status!r})")
@@ -182,36 +172,3 @@ def read_records(path: str | Path) -> Iterator[SplitRecord]:
             raise InputError(
                 f"{path}: line {number} is not a record of a split; delete it ({error})"
             ) from error
-
-
-class SplitLine(TypedDict):
-    """The least that a page needs of a line of a split, whatever version wrote it."""
-
-    label: Text
-    dataset: Text
-    seed: NotRequired[Seed | None]
-    metric: NotRequired[Text]
-    status: Text
-    result: Figures | None
-    seconds: NotRequired[NonNegative | None]
-    peak_memory_mib: NotRequired[NonNegative | None]
-
-
-class Failure(TypedDict):
-    """A split without figures."""
-
-    status: Text
-
-
-class CellFile(TypedDict):
-    """The least that a page needs of what ``djgnn bench run --json`` prints."""
-
-    model: Text
-    dataset: Text
-    preset: NotRequired[Text]
-    seed: NotRequired[Seed | None]
-    metric: NotRequired[Text]
-    splits: NotRequired[list[Figures]]
-    seconds: NotRequired[NonNegative | None]
-    peak_memory_mib: NotRequired[NonNegative | None]
-    failures: NotRequired[list[Failure]]

@@ -1,11 +1,10 @@
-"""`CellSpec`: what a cell of a table runs, as plain values; what identifies its results."""
+"""`CellSpec`: what a cell of a table runs, as plain values; what identifies it and its data."""
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -80,7 +79,7 @@ class CellSpec:
         """
         return self.keys(split, data_sha256, code)[0]
 
-    def keys(self, split: int | list[int], data_sha256: str, code: str) -> list[str]:
+    def keys(self, split: int, data_sha256: str, code: str) -> list[str]:
         """The key, and those that records of older versions have.
 
         Options that are ``None``, and removed ones with the value that changed nothing, do not
@@ -93,27 +92,22 @@ class CellSpec:
         texts = (json.dumps(content, sort_keys=True, allow_nan=False) for content in contents)
         return [hashlib.sha256(text.encode()).hexdigest()[:24] for text in texts]
 
-    def cell_key(self, data_sha256: str, code: str) -> str:
-        """What identifies the whole cell."""
-        return self.keys(sorted(self.splits), data_sha256, code)[0]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {**dataclasses.asdict(self), "splits": list(self.splits)}
+    def to_json(self) -> str:
+        """One line."""
+        return msgspec.json.encode(self).decode()
 
     @classmethod
-    def from_dict(cls, values: Any) -> CellSpec:
-        """The inverse of :meth:`to_dict`.
+    def from_json(cls, line: str) -> CellSpec:
+        """The inverse of :meth:`to_json`.
 
         Raises:
             InputError: If it is not such a specification.
         """
         try:
-            spec = msgspec.convert(values, cls)
-        except msgspec.ValidationError as error:
+            spec = msgspec.json.decode(line, type=cls)
+        except (msgspec.DecodeError, RecursionError) as error:
             raise InputError(
-                "cell: must have label, dataset, config and splits "
-                f"(got {str(values)[:80]!r}: {error})"
+                f"cell: must have label, dataset, config and splits (got {line[:80]!r}: {error})"
             ) from error
         spec.recipe()
         return spec
@@ -152,12 +146,6 @@ def data_key(graph: Graph) -> str:
     return "+".join(parts)
 
 
-def split_sizes(graph: Graph, split: int) -> tuple[int, int, int]:
-    """Numbers of training, validation and test nodes."""
-    parts = graph.split(split)
-    return int(parts.train.sum()), int(parts.val.sum()), int(parts.test.sum())
-
-
 def metric_of(data_sha256: str) -> str:
     """The metric that a :func:`data_key` names.
 
@@ -167,6 +155,60 @@ def metric_of(data_sha256: str) -> str:
     """
     parts = data_sha256.split("+")[1:]
     return next((part for part in parts if not part.startswith(CLASSES)), USUAL_METRIC)
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What is known of a data set; `sizes` are train, validation, test nodes per split.
+
+    `sha256` is what identifies its data, see :func:`data_key`.
+    """
+
+    name: str
+    sha256: str
+    metric: str
+    sizes: tuple[tuple[int, int, int], ...]
+    remarks: tuple[str, ...] = ()
+    counterpart: str = ""
+
+    @classmethod
+    def of(cls, graph: Graph) -> DataFacts:
+        """Read them off a graph."""
+        splits = [graph.split(split) for split in range(graph.num_splits)]
+        return cls(
+            name=graph.name,
+            sha256=data_key(graph),
+            metric=graph.metric,
+            sizes=tuple((int(s.train.sum()), int(s.val.sum()), int(s.test.sum())) for s in splits),
+            remarks=tuple(str(text) for text in graph.card.get("oddities", ())),
+            counterpart=str(graph.card.get("counterpart") or ""),
+        )
+
+    def test_to_train(self, splits: Sequence[int]) -> float:
+        """Test nodes divided by training nodes, over the given splits."""
+        train, test = (sum(self.sizes[s][part] for s in splits) for part in (0, 2))
+        return test / train if train else 0.0
+
+    def node_worth(self, splits: Sequence[int]) -> float:
+        """What one test node is worth in percent of accuracy; 0 for ROC-AUC, of finer steps."""
+        nodes = sum(self.sizes[split][2] for split in splits)
+        return 100 * len(splits) / nodes if self.metric == "accuracy" and nodes else 0.0
+
+
+def gather_facts(
+    names: Sequence[str], data: str | Path | None = None
+) -> tuple[dict[str, DataFacts], dict[str, str]]:
+    """The facts of data sets, by their registered name, and why the others cannot be had."""
+    found, refused = {}, {}
+    for name in names:
+        try:
+            graph = Graph.load(name, data=data)
+            if not graph.num_splits:
+                raise InputError(f"{graph.name}: has no splits to run over; add masks to its file")
+            found[graph.name] = DataFacts.of(graph)
+        except InputError as error:
+            refused[name] = str(error)
+    return found, refused
 
 
 def make_spec(

@@ -1,8 +1,7 @@
-"""The folder of a table run: one file per finished split, one folder per finished cell.
+"""The folder of a table run: one file per finished split, one line per finished cell.
 
     OUT/splits/KEY.json             a split, done or failed; written at once or not at all
-    OUT/cells/SET/LABEL-KEY/        a cell, once all its splits are there
-    OUT/results.jsonl               one line per finished cell
+    OUT/results.jsonl               one line per cell, once all its splits are there
     OUT/table.md, .html, .tex       what is made of them
 
 KEY says everything that can change a number: model, configuration, data, seed, code. So a result is
@@ -19,16 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from djgnn.bench.cell import CellResult
 from djgnn.bench.record import SplitRecord, read_records
-from djgnn.bench.spec import CellSpec, code_version
+from djgnn.bench.spec import CellSpec, DataFacts, code_version
 from djgnn.errors import DamagedRecordWarning, InputError
 from djgnn.graph.files import atomic_write
-from djgnn.training.folder import RESULT, new_folder
 
-SPLITS, CELLS, RESULTS = "splits", "cells", "results.jsonl"
+SPLITS, RESULTS = "splits", "results.jsonl"
+Unit = tuple[CellSpec, int]
+"""One split of one cell."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +81,18 @@ class FinishedCell:
         values = self.result().to_dict() if done else {}
         for split, record in zip(values.get("splits", ()), done, strict=True):
             split.update(_origin(record))
+        packages = dict.fromkeys(name for record in self.records for name in record.versions)
         return {
             **values,
             "model": self.spec.label,
             "dataset": self.spec.dataset,
             "seed": self.spec.seed,
-            **_shared([_origin(record) for record in self.records]),
+            "code": _distinct(record.code for record in self.records),
+            "device": _distinct(record.device for record in self.records),
+            "versions": {
+                name: _distinct(r.versions[name] for r in self.records if name in r.versions)
+                for name in packages
+            },
             "failures": [
                 {"split": f.split, "status": f.status, "reason": f.reason, **_origin(f)}
                 for f in self.failures
@@ -113,7 +117,13 @@ class Store:
     def __init__(self, folder: str | Path, any_code: bool = False) -> None:
         self.folder = Path(folder).expanduser()
         self.any_code = any_code
-        make_folder(self.folder / SPLITS)
+        try:
+            (self.folder / SPLITS).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"{self.folder}: cannot be made; name a folder that can be written to "
+                f"(got {error.strerror or error})"
+            ) from error
         self._records: dict[str, SplitRecord] = {}
         self._content: dict[str, SplitRecord] = {}
         for file in sorted((self.folder / SPLITS).glob("[!.]*.json")):
@@ -177,23 +187,6 @@ class Store:
         records = tuple(record for record in found if record is not None)
         return FinishedCell(spec, records) if len(records) == len(spec.splits) else None
 
-    def write_cell(self, cell: FinishedCell) -> Path:
-        """Write the folder of a cell; one that is there and says the same is left alone."""
-        first = cell.records[0]
-        key = cell.spec.cell_key(first.data_sha256, first.code)
-        name = f"{cell.spec.label.replace(':', '-')}-{key[:10]}"
-        target = self.folder / CELLS / cell.spec.dataset / name
-        card = json.dumps(cell.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        if (target / RESULT).is_file() and (target / RESULT).read_text("utf-8") == card:
-            return target
-        with new_folder(target, overwrite=True) as folder:
-            text = yaml.safe_dump(dict(cell.spec.config), sort_keys=False)
-            (folder / "config.yaml").write_text(text, "utf-8")
-            lines = "".join(record.to_json() + "\n" for record in cell.records)
-            (folder / "splits.jsonl").write_text(lines, "utf-8")
-            (folder / RESULT).write_text(card, "utf-8")
-        return target
-
     def write_results(self, cells: Sequence[FinishedCell]) -> Path:
         """Write one line per cell."""
         target = self.folder / RESULTS
@@ -204,19 +197,27 @@ class Store:
         return target
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder unless it is there.
+def missing_units(
+    specs: Sequence[CellSpec],
+    facts: Mapping[str, DataFacts],
+    store: Store,
+    retry_failed: bool = False,
+) -> list[Unit]:
+    """The splits that are still to be run, cell by cell; one that two cells share comes once."""
+    units: dict[str, Unit] = {}
+    for spec in specs:
+        for split in store.missing(spec, facts[spec.dataset].sha256, retry_failed):
+            key = spec.key(split, facts[spec.dataset].sha256, code_version())
+            units.setdefault(key, (spec, split))
+    return list(units.values())
 
-    Raises:
-        InputError: If it cannot be made.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"{folder}: cannot be made; name a folder that can be written to "
-            f"(got {error.strerror or error})"
-        ) from error
+
+def finished_cells(
+    specs: Sequence[CellSpec], facts: Mapping[str, DataFacts], store: Store
+) -> list[FinishedCell]:
+    """The cells whose splits are all there, in the order of the plan."""
+    cells = (store.cell(spec, facts[spec.dataset].sha256) for spec in specs)
+    return [cell for cell in cells if cell is not None]
 
 
 def _origin(record: SplitRecord) -> dict[str, Any]:
@@ -224,19 +225,7 @@ def _origin(record: SplitRecord) -> dict[str, Any]:
     return {"code": record.code, "device": record.device, "versions": dict(record.versions)}
 
 
-def _shared(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What mappings agree on, and a sorted list where they do not.
-
-    Example:
-        >>> _shared([{"a": "x", "b": {"c": "1"}}, {"a": "y", "b": {"c": "1"}}])
-        {'a': ['x', 'y'], 'b': {'c': '1'}}
-    """
-    found: dict[str, Any] = {}
-    for key in dict.fromkeys(key for value in values for key in value):
-        held = [value[key] for value in values if key in value]
-        if all(isinstance(one, Mapping) for one in held):
-            found[key] = _shared(held)
-        else:
-            several = sorted(set(held))
-            found[key] = several[0] if len(several) == 1 else several
-    return found
+def _distinct(values: Iterable[str]) -> str | list[str]:
+    """The value if all are the same, else a sorted list of them."""
+    several = sorted(set(values))
+    return several[0] if len(several) == 1 else several

@@ -14,8 +14,14 @@ from typing import Any, NotRequired, TypedDict
 import yaml
 
 from djgnn.bench.cell import Recipe
-from djgnn.bench.plan import DataFacts, gather_facts
-from djgnn.bench.spec import MODELS, CellSpec, make_spec, read_recipe
+from djgnn.bench.spec import (
+    MODELS,
+    CellSpec,
+    DataFacts,
+    gather_facts,
+    make_spec,
+    read_recipe,
+)
 from djgnn.checking import Natural, Text, check_file
 from djgnn.errors import InputError
 

@@ -25,16 +25,14 @@ import numpy as np
 import yaml
 
 from djgnn.bench import search as searches
-from djgnn.bench.plan import gather_facts, lost_records
 from djgnn.bench.pool import Runner, Worker
 from djgnn.bench.record import SplitRecord
 from djgnn.bench.search import Search, need_optuna, open_study, retry_callback
-from djgnn.bench.spec import CellSpec
+from djgnn.bench.spec import CellSpec, gather_facts
 from djgnn.bench.store import Store
 from djgnn.bench.tables import BEST, SEARCH
 from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write
-from djgnn.training.inputs import choose_device
 from djgnn.training.provenance import versions
 
 if TYPE_CHECKING:
@@ -84,8 +82,7 @@ def run_search(
     facts, refused = gather_facts([search.dataset], data)
     if refused:
         raise InputError(refused[search.dataset])
-    lost = lost_records(facts, choose_device(device).type)
-    pool = [Worker(lost, device, data) for _ in range(min(workers, trials))]
+    pool = [Worker(facts, device, data) for _ in range(min(workers, trials))]
     with ThreadPoolExecutor(len(pool)) as threads:
         running = [threads.submit(_run_trials, *shared, worker.run) for worker in pool]
         try:

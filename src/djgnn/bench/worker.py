@@ -10,7 +10,6 @@ the output file already are not run again, so the same command continues after a
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -19,10 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from djgnn.bench.plan import gather_facts, lost_records
-from djgnn.bench.pool import Limits, run_units
+from djgnn.bench.pool import run_units
 from djgnn.bench.record import read_records
-from djgnn.bench.spec import CellSpec, code_version
+from djgnn.bench.spec import CellSpec, code_version, gather_facts
 from djgnn.errors import InputError
 from djgnn.training.inputs import choose_device
 
@@ -56,8 +54,8 @@ def run_lines(lines: Iterable[str], options: argparse.Namespace) -> int:
     specs = []
     for number, line in enumerate(lines, start=1):
         try:
-            specs += [CellSpec.from_dict(json.loads(line))] if line.strip() else []
-        except ValueError as error:
+            specs += [CellSpec.from_json(line)] if line.strip() else []
+        except InputError as error:
             raise InputError(f"line {number}: {error}") from error
     facts, refused = gather_facts(sorted({spec.dataset for spec in specs}), options.data)
     for reason in refused.values():
@@ -77,11 +75,12 @@ def run_lines(lines: Iterable[str], options: argparse.Namespace) -> int:
     print(f"{len(units)} splits to run on {device}", file=sys.stderr, flush=True)
     run = run_units(
         units,
+        facts,
         workers=options.workers,
         device=options.device,
         data=options.data,
-        limits=Limits(split=options.split_limit, total=options.time_limit),
-        lost=lost_records(facts, device),
+        split_limit=options.split_limit,
+        total_limit=options.time_limit,
     )
     count = 0
     with _appended(options.out) as stream:

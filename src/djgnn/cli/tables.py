@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,12 +20,11 @@ from djgnn.baselines.config import baseline_config
 from djgnn.bench import CellResult, run_cell
 from djgnn.bench import cell as cells
 from djgnn.bench.page import write_table
-from djgnn.bench.plan import gather_facts, missing_units, run_plan
-from djgnn.bench.pool import Limits
+from djgnn.bench.pool import run_plan
 from djgnn.bench.record import SplitRecord
 from djgnn.bench.search import Search, make_search, need_optuna
-from djgnn.bench.spec import MODELS, read_recipe
-from djgnn.bench.store import Store
+from djgnn.bench.spec import MODELS, CellSpec, gather_facts, read_recipe
+from djgnn.bench.store import Store, missing_units
 from djgnn.bench.tables import (
     TablePlan,
     TableRequest,
@@ -186,8 +185,8 @@ def _run_cells(
         splits: dict[int, list[int]] = {}
         for spec, split in missing_units(specs, facts, store, options.retry_failed):
             splits.setdefault(specs.index(spec), []).append(split)
-        lines = [{**specs[place].to_dict(), "splits": left} for place, left in splits.items()]
-        return export_cells(lines, options.export, console)
+        left = [replace(specs[place], splits=tuple(found)) for place, found in splits.items()]
+        return export_cells(left, options.export, console)
     begun = time.perf_counter()
 
     def follow(number: int, total: int, record: SplitRecord) -> None:
@@ -205,7 +204,7 @@ def _run_cells(
             workers=processes(options),
             device=options.device,
             data=options.data,
-            limits=Limits(split=options.split_limit),
+            split_limit=options.split_limit,
             retry_failed=options.retry_failed,
             follow=follow,
         )
@@ -261,7 +260,7 @@ def run_tune(options: TuneOptions) -> dict[str, Any]:
                 f"depend on each other; add --sampler random (got '{options.sampler}')"
             )
         specs = [s for search in searches for s in export_specs(search, options.trials, store)]
-        return export_cells([spec.to_dict() for spec in specs], options.export, console)
+        return export_cells(specs, options.export, console)
     cards = [_search(search, options, console) for search in searches]
     if not (options.quiet or options.as_json):
         out = Console(highlight=False, soft_wrap=True)
@@ -318,16 +317,13 @@ def take_in(store: Store, options: WorkOptions) -> Console:
     return console
 
 
-def export_cells(
-    lines: Iterable[Mapping[str, Any]], file: Path, console: Console
-) -> dict[str, Any]:
+def export_cells(specs: Sequence[CellSpec], file: Path, console: Console) -> dict[str, Any]:
     """Write cells to be run elsewhere, one line of JSON each."""
-    found = list(lines)
     with atomic_write(file) as stream:
-        stream.write("".join(json.dumps(line) + "\n" for line in found).encode("utf-8"))
-    count = sum(len(line["splits"]) for line in found)
-    console.print(f"{len(found)} cells, {count} splits written to {escape(str(file))}")
-    return {"exported_cells": len(found), "exported_splits": count}
+        stream.write("".join(spec.to_json() + "\n" for spec in specs).encode("utf-8"))
+    count = sum(len(spec.splits) for spec in specs)
+    console.print(f"{len(specs)} cells, {count} splits written to {escape(str(file))}")
+    return {"exported_cells": len(specs), "exported_splits": count}
 
 
 def parse_models(text: str) -> tuple[str, ...]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict, get_type_hints
 
 import numpy as np
 
-from djgnn.bench.record import CellFile, SplitLine
+from djgnn.bench.record import Figures
 from djgnn.bench.statistics import average_ranks
-from djgnn.checking import check_file, json_values
+from djgnn.checking import NonNegative, Seed, Text, check_file, json_values
 from djgnn.errors import InputError
 from djgnn.graph.files import read_limited
 from djgnn.training.config import RunConfig
@@ -21,6 +21,39 @@ FORMAT = "djgnn-comparison-1"
 TABLE = "results.jsonl"
 MOST_BYTES = 2**30
 REMEDY = "give what `djgnn bench` wrote"
+
+
+class _Line(TypedDict):
+    """The least that a page needs of a line of a benchmark, whatever version wrote it."""
+
+    dataset: Text
+    seed: NotRequired[Seed | None]
+    metric: NotRequired[Text]
+    seconds: NotRequired[NonNegative | None]
+    peak_memory_mib: NotRequired[NonNegative | None]
+
+
+class SplitLine(_Line):
+    """A record of one split."""
+
+    label: Text
+    status: Text
+    result: Figures | None
+
+
+class Failure(TypedDict):
+    """A split without figures."""
+
+    status: Text
+
+
+class CellLine(_Line):
+    """A cell, as ``djgnn bench run --json`` prints it."""
+
+    model: Text
+    preset: NotRequired[Text]
+    splits: NotRequired[list[Figures]]
+    failures: NotRequired[list[Failure]]
 
 
 def comparison_payload(sources: Sequence[str | Path]) -> dict[str, Any]:
@@ -99,8 +132,8 @@ def load_cells(source: str | Path) -> list[dict[str, Any]]:
         if record["status"] == "done" and record["result"] is None:
             raise InputError(f"{path}: damaged, result must be an object; {REMEDY} (got None)")
     for cell in cells:
-        check_file(cell, CellFile, path, REMEDY)
-    known = CellFile.__annotations__
+        check_file(cell, CellLine, path, REMEDY)
+    known = get_type_hints(CellLine)
     return [
         _cell(**{key: value for key, value in cell.items() if key in known})
         for cell in [*cells, *_gather(records)]
