@@ -117,13 +117,7 @@ class Store:
     def __init__(self, folder: str | Path, any_code: bool = False) -> None:
         self.folder = Path(folder).expanduser()
         self.any_code = any_code
-        try:
-            (self.folder / SPLITS).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(
-                f"{self.folder}: cannot be made; name a folder that can be written to "
-                f"(got {error.strerror or error})"
-            ) from error
+        make_folder(self.folder / SPLITS)
         self._records: dict[str, SplitRecord] = {}
         self._content: dict[str, SplitRecord] = {}
         for file in sorted((self.folder / SPLITS).glob("[!.]*.json")):
@@ -218,6 +212,21 @@ def finished_cells(
     """The cells whose splits are all there, in the order of the plan."""
     cells = (store.cell(spec, facts[spec.dataset].sha256) for spec in specs)
     return [cell for cell in cells if cell is not None]
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder unless it is there.
+
+    Raises:
+        InputError: If it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{folder}: cannot be made; name a folder that can be written to "
+            f"(got {error.strerror or error})"
+        ) from error
 
 
 def _origin(record: SplitRecord) -> dict[str, Any]:
