@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
+from scipy.sparse.csgraph import breadth_first_order
 
 from djgnn.errors import InputError
 from djgnn.spectral.heterophily import known_labels
@@ -24,7 +25,7 @@ from djgnn.spectral.laplacians import (
     normalized_adjacency,
     transition_matrix,
 )
-from djgnn.spectral.linear import SolveMethod, can_reach, solve_sparse
+from djgnn.spectral.linear import solve_sparse
 
 Operator = Literal["random_walk", "symmetric"]
 
@@ -43,7 +44,7 @@ class HarmonicExtension:
 
 
 def harmonic_extension(
-    graph: Adjacency, border: ArrayLike, border_values: ArrayLike, *, method: SolveMethod = "auto"
+    graph: Adjacency, border: ArrayLike, border_values: ArrayLike
 ) -> HarmonicExtension:
     r"""Extend values from border nodes B to the others U (Section 2, contribution a).
 
@@ -60,7 +61,6 @@ def harmonic_extension(
         graph: The graph; weights count.
         border: The border nodes, each once.
         border_values: Their values; columns are separate problems (one-hot classes, say).
-        method: ``direct`` (sparse factorisation), ``cg`` (memory O(\|E\|)), or ``auto`` by size.
 
     Shapes:
         border ``[b]``, border_values ``[b]`` or ``[b, c]``; values ``[n]`` or ``[n, c]``.
@@ -85,7 +85,7 @@ def harmonic_extension(
     if not np.isfinite(known).all():
         raise InputError("border_values: must be finite; leave unknown nodes out (got NaN or inf)")
     determined = _certain(matrix, nodes)
-    values = _absorb(matrix, nodes, known, determined, method)
+    values = _absorb(matrix, nodes, known, determined)
     values[~determined] = np.nan
     return HarmonicExtension(values[:, 0] if np.ndim(border_values) == 1 else values, determined)
 
@@ -107,22 +107,17 @@ class AbsorbingWalk:
     certain: Mask
 
 
-def absorbing_walk(
-    graph: Adjacency, absorbing: ArrayLike, *, method: SolveMethod = "auto"
-) -> AbsorbingWalk:
+def absorbing_walk(graph: Adjacency, absorbing: ArrayLike) -> AbsorbingWalk:
     r"""Absorption probabilities and times of the walk :math:`P = D^{-1} A` (Appendix A).
 
     .. math:: B = (I - Q)^{-1} R, \qquad t = (I - Q)^{-1} 1
 
     with :math:`Q` the steps among the other nodes and :math:`R` the steps from them into absorbing
-    ones. (The paper writes :math:`(I - P)^{-1} R` with the whole :math:`P`; that matrix is
-    singular. Only the block of the transient nodes is meant.) A walk never leaves a node without
-    outgoing edges.
+    ones. A walk never leaves a node without outgoing edges.
 
     Args:
         graph: The graph, directed or not; weights count.
         absorbing: Absorbing nodes, each once.
-        method: As in :func:`~djgnn.spectral.linear.solve_sparse`.
 
     Shapes:
         absorbing ``[a]``.
@@ -144,11 +139,10 @@ def absorbing_walk(
     """
     matrix = as_adjacency(graph)
     nodes = check_nodes(absorbing, matrix.shape[0], where="absorbing", distinct=True)
-    reached = can_reach(matrix, nodes)
+    reached = _can_reach(matrix, nodes)
     certain = _certain(matrix, nodes)
-    probabilities = _absorb(matrix, nodes, np.eye(nodes.size), reached, method)
-    zero, rate = np.zeros((nodes.size, 1)), degrees(matrix)
-    steps = _absorb(matrix, nodes, zero, certain, method, source=rate)[:, 0]
+    probabilities = _absorb(matrix, nodes, np.eye(nodes.size), reached)
+    steps = _absorb(matrix, nodes, np.zeros((nodes.size, 1)), certain, source=degrees(matrix))[:, 0]
     return AbsorbingWalk(probabilities, np.where(certain, steps, np.inf), certain)
 
 
@@ -167,9 +161,7 @@ class RandomWalker:
     certain: Mask
 
 
-def random_walker(
-    graph: Adjacency, y: ArrayLike | None = None, *, method: SolveMethod = "auto"
-) -> RandomWalker:
+def random_walker(graph: Adjacency, y: ArrayLike | None = None) -> RandomWalker:
     r"""Label every node by the class that a random walker meets first.
 
     .. math:: \Delta_{UU} X = A_{UB} Y_B
@@ -180,7 +172,6 @@ def random_walker(
     Args:
         graph: The graph; weights count.
         y: Class of each node, negative = unknown; the labels of the graph if left out.
-        method: As in :func:`~djgnn.spectral.linear.solve_sparse`.
 
     Shapes:
         y ``[n]``; probabilities ``[n, c]``, c one more than the largest class.
@@ -201,8 +192,8 @@ def random_walker(
     """
     matrix = as_adjacency(graph)
     one_hot, nodes = _one_hot(graph, y)
-    reached = can_reach(matrix, nodes)
-    probabilities = _absorb(matrix, nodes, one_hot[nodes], reached, method)
+    reached = _can_reach(matrix, nodes)
+    probabilities = _absorb(matrix, nodes, one_hot[nodes], reached)
     prediction = np.where(reached, probabilities.argmax(axis=1), -1)
     return RandomWalker(probabilities, prediction, _certain(matrix, nodes))
 
@@ -218,10 +209,25 @@ def _one_hot(graph: Adjacency, y: ArrayLike | None) -> tuple[Floats, Nodes]:
     return one_hot, nodes
 
 
+def _can_reach(adjacency: sp.csr_array, targets: Nodes, *, stop: Mask | None = None) -> Mask:
+    """The nodes from which a walk along the edges can reach one of `targets`; these included.
+
+    A walk does not leave the nodes in `stop`.
+    """
+    n = adjacency.shape[0]
+    edges = adjacency.tocoo()
+    keep = slice(None) if stop is None else ~stop[edges.row]
+    source = np.concatenate([edges.col[keep], np.full(targets.size, n)])
+    target = np.concatenate([edges.row[keep], targets])
+    backwards = sp.csr_array((np.ones(source.size), (source, target)), shape=(n + 1, n + 1))
+    order = breadth_first_order(backwards, n, directed=True, return_predecessors=False)
+    return np.isin(np.arange(n), order)
+
+
 def _certain(matrix: sp.csr_array, nodes: Nodes) -> Mask:
     """The nodes from which every walk meets one of `nodes` sooner or later."""
     stop = np.isin(np.arange(matrix.shape[0]), nodes)
-    return ~can_reach(matrix, np.flatnonzero(~can_reach(matrix, nodes)), stop=stop)
+    return ~_can_reach(matrix, np.flatnonzero(~_can_reach(matrix, nodes)), stop=stop)
 
 
 def _absorb(
@@ -229,7 +235,6 @@ def _absorb(
     nodes: Nodes,
     values: Floats,
     where: Mask,
-    method: SolveMethod,
     source: Floats | None = None,
 ) -> Floats:
     """Solve (D - A)_UU X = A_UB V + s for U, the nodes in `where` but not in B; 0 elsewhere."""
@@ -239,7 +244,7 @@ def _absorb(
     right = rows[:, nodes] @ values + (0.0 if source is None else source[inner][:, None])
     out = np.zeros((matrix.shape[0], values.shape[1]))
     out[nodes] = values
-    out[inner] = solve_sparse(system, right, method=method, symmetric=is_undirected(matrix))
+    out[inner] = solve_sparse(system, right, symmetric=is_undirected(matrix))
     return out
 
 
@@ -266,7 +271,6 @@ def propagate_labels(
     mu: float | None = None,
     operator: Operator = "random_walk",
     num_iterations: int | None = None,
-    method: SolveMethod = "auto",
 ) -> PropagatedLabels:
     r"""Spread the known labels over the edges (Theorem 2).
 
@@ -281,10 +285,6 @@ def propagate_labels(
     - ``random_walk``, :math:`M = P` (the paper):
       :math:`\mathrm{Tr}(F^T \Delta F) + \mu \|D^{1/2} (F - Y)\|^2`.
 
-    The paper pairs :math:`M = P` with the unweighted :math:`\mu \|F - Y\|^2`; that holds for equal
-    degrees only. After t steps :math:`F(t) = (\alpha M)^t Y + (1-\alpha) \sum_{i<t} (\alpha M)^i Y`
-    (the paper has the power t-1 in the first term).
-
     Args:
         graph: The graph; weights count.
         y: Class of each node, negative = unknown; the labels of the graph if left out.
@@ -292,7 +292,6 @@ def propagate_labels(
         mu: How much a deviation from the known labels costs, positive.
         operator: The matrix M.
         num_iterations: Run this many steps instead of the closed form.
-        method: Solver of the closed form, as in :func:`~djgnn.spectral.linear.solve_sparse`.
 
     Shapes:
         y ``[n]``; scores ``[n, c]``, c one more than the largest class.
@@ -333,11 +332,11 @@ def propagate_labels(
         scale = np.where(degree > 0, degree, 1.0) if walk else np.ones(degree.size)
         system = sp.csr_array(sp.diags_array(scale) @ (sp.eye_array(scale.size) - share * step))
         right = (1 - share) * scale[:, None] * one_hot
-        scores = solve_sparse(system, right, method=method, symmetric=is_undirected(matrix))
+        scores = solve_sparse(system, right, symmetric=is_undirected(matrix))
     else:
         scores = one_hot.copy()
         for _ in range(num_iterations):
             scores = share * (step @ scores) + (1 - share) * one_hot
-    reached = can_reach(step, labelled)
+    reached = _can_reach(step, labelled)
     scores[~reached] = 0.0
     return PropagatedLabels(scores, np.where(reached, scores.argmax(axis=1), -1), reached)

@@ -181,9 +181,6 @@ def laplacian_matrix(adjacency: Adjacency, kind: LaplacianKind = "combinatorial"
     Shapes:
         ``[n, n]``.
 
-    Returns:
-        CSR, float64.
-
     Raises:
         InputError: If `kind` is not one of the three.
 
@@ -199,13 +196,13 @@ def laplacian_matrix(adjacency: Adjacency, kind: LaplacianKind = "combinatorial"
         raise InputError(f"laplacian: choose one of {kinds} (got {kind!r})")
     matrix = as_adjacency(adjacency)
     degree = degrees(matrix)
-    delta = sp.csr_array(sp.diags_array(degree) - matrix)
+    delta = sp.diags_array(degree) - matrix
     if kind == "normalized":
         scale = sp.diags_array(_power(degree, -0.5))
-        return sp.csr_array(scale @ delta @ scale)
-    if kind == "random_walk":
-        return sp.csr_array(sp.diags_array(_power(degree, -1.0)) @ delta)
-    return delta
+        delta = scale @ delta @ scale
+    elif kind == "random_walk":
+        delta = sp.diags_array(_power(degree, -1.0)) @ delta
+    return sp.csr_array(delta)
 
 
 def components(adjacency: Adjacency) -> Nodes:
@@ -233,45 +230,15 @@ def largest_component(adjacency: Adjacency) -> Nodes:
     return np.flatnonzero(components(adjacency) == 0).astype(np.int64)
 
 
-def column_energies(
-    adjacency: Adjacency, x: ArrayLike, *, laplacian: LaplacianKind = "combinatorial"
-) -> Floats:
-    r"""The Dirichlet energy of each column.
-
-    .. math:: x^T \Delta x = \sum_{\{i, j\}} A_{ij} (x_i - x_j)^2
-
-    for an undirected graph, each edge counted once; the normalised Laplacian takes the differences
-    of :math:`x_i / \sqrt{d_i}`. For a directed graph it is the quadratic form of :math:`D - A` with
-    out-degrees, which can be negative.
-
-    Args:
-        adjacency: The graph.
-        x: One function, or one per column.
-        laplacian: Which Laplacian.
-
-    Shapes:
-        x ``[n]`` or ``[n, p]``; out ``[p]`` (``[1]`` for one function).
-
-    Returns:
-        The energies.
-
-    Raises:
-        InputError: If `x` has not one row per node.
-
-    Example:
-        >>> column_energies([[0, 1], [1, 0]], [[1.0, 3.0], [1.0, 0.0]]).tolist()
-        [0.0, 9.0]
-    """
-    matrix = as_adjacency(adjacency)
-    columns = check_rows(x, matrix.shape[0], where="x")
-    product = laplacian_matrix(matrix, laplacian) @ columns
-    return np.asarray(np.einsum("ij,ij->j", columns, product), dtype=np.float64)
-
-
 def dirichlet_energy(
     adjacency: Adjacency, x: ArrayLike, *, laplacian: LaplacianKind = "combinatorial"
 ) -> float:
-    r"""The Dirichlet energy :math:`\mathrm{Tr}(X^T L X)` of a vector or a matrix (Section 2).
+    r"""The Dirichlet energy of a vector, or the sum over the columns of a matrix (Section 2).
+
+    .. math:: x^T \Delta x = \sum_{\{i, j\}} A_{ij} (x_i - x_j)^2
+
+    for an undirected graph; on a directed one it is the quadratic form of :math:`D - A` with
+    out-degrees, which can be negative.
 
     Args:
         adjacency: The graph.
@@ -292,7 +259,9 @@ def dirichlet_energy(
         >>> dirichlet_energy(path, [0.0, 1.0, 3.0])
         5.0
     """
-    return float(column_energies(adjacency, x, laplacian=laplacian).sum())
+    matrix = as_adjacency(adjacency)
+    columns = check_rows(x, matrix.shape[0], where="x")
+    return float((columns * (laplacian_matrix(matrix, laplacian) @ columns)).sum())
 
 
 def rayleigh_quotients(adjacency: Adjacency, x: ArrayLike) -> Floats:
@@ -321,7 +290,8 @@ def rayleigh_quotients(adjacency: Adjacency, x: ArrayLike) -> Floats:
     matrix = as_adjacency(adjacency)
     columns = check_rows(x, matrix.shape[0], where="x")
     mass = degrees(matrix) @ columns**2
-    return column_energies(matrix, columns) / np.where(mass > 0, mass, np.nan)
+    energy = (columns * (laplacian_matrix(matrix) @ columns)).sum(axis=0)
+    return np.asarray(energy / np.where(mass > 0, mass, np.nan))
 
 
 def connected_part(graph: Adjacency, *, where: str) -> tuple[Mask, sp.csr_array]:
