@@ -15,8 +15,8 @@ from scipy.integrate import cumulative_trapezoid, trapezoid
 from scipy.linalg import eigh_tridiagonal
 from scipy.spatial import cKDTree
 
-from djgnn.spectral.eigen import smallest_of_symmetric
 from djgnn.spectral.laplacians import Floats, degrees, laplacian_matrix
+from djgnn.spectral.solvers import smallest_of_symmetric
 
 Function: TypeAlias = Callable[[Floats], Floats]
 

@@ -28,7 +28,7 @@ def border_of(a, seed):
 
 @pytest.mark.parametrize("direct_below", [20_000, 0], ids=["direct", "iterative"])
 def test_agrees_with_dense_algebra_on_200_graphs(make_graph, direct_below, monkeypatch):
-    monkeypatch.setattr("djgnn.spectral.linear.DIRECT_BELOW", direct_below)
+    monkeypatch.setattr("djgnn.spectral.solvers.DIRECT_BELOW", direct_below)
     determined_nodes = undetermined_nodes = 0
     for seed in range(200):
         a = make_graph(seed)

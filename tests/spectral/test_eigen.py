@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from djgnn.errors import DisconnectedWarning
 from djgnn.spectral import fiedler_pair, laplacian_matrix, smallest_eigenpairs
-from djgnn.spectral.eigen import smallest_of_symmetric
+from djgnn.spectral.solvers import smallest_of_symmetric
 
 
 def grid_graph(rows: int, columns: int) -> sp.csr_array:

@@ -86,7 +86,6 @@ def test_graph_and_matrix_inputs_agree():
         (lambda: laplacian_matrix([[0, -1], [0, 0]]), r"row 0, column 1.*\(got -1.0\)"),
         (lambda: laplacian_matrix([[0, np.nan], [0, 0]]), r"finite.*\(got nan\)"),
         (lambda: laplacian_matrix([[0]], "signless"), r"combinatorial.*\(got 'signless'\)"),
-        (lambda: symmetrize([[0]], how="min"), r"\(got 'min'\)"),
         (lambda: smallest_eigenpairs([[0, 1], [0, 0]], 1), r"symmetrize.*\(got 2 entries"),
         (lambda: smallest_eigenpairs([[0, 1], [1, 0]], 3), r"between 1 and.*2 \(got 3\)"),
         (lambda: dirichlet_energy([[0]], [1.0, 2.0]), r"1 rows \(got shape \(2,\)\)"),

@@ -95,7 +95,7 @@ def test_p_components_have_ratio_zero_and_isolated_nodes_do_not_break_it():
 def test_iterative_and_dense_eigensolvers_reach_the_same_minimum(make_graph, monkeypatch):
     a = make_graph(2, n=500, connected=True)
     dense = minimize_trace_ratio(a, 3)
-    monkeypatch.setattr("djgnn.spectral.eigen.DENSE_BELOW", 10)
+    monkeypatch.setattr("djgnn.spectral.solvers.DENSE_BELOW", 10)
     sparse = minimize_trace_ratio(a, 3)
     assert sparse.ratio == pytest.approx(dense.ratio, abs=1e-9)
 

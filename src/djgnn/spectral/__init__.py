@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from djgnn.spectral.diffusion import diffusion_embedding as diffusion_embedding
     from djgnn.spectral.diffusion import summed_diffusion as summed_diffusion
     from djgnn.spectral.diffusion import walk_spectrum as walk_spectrum
-    from djgnn.spectral.eigen import EigenPairs as EigenPairs
-    from djgnn.spectral.eigen import fiedler_pair as fiedler_pair
-    from djgnn.spectral.eigen import smallest_eigenpairs as smallest_eigenpairs
     from djgnn.spectral.heterophily import homophily as homophily
     from djgnn.spectral.labelings import AbsorbingWalk as AbsorbingWalk
     from djgnn.spectral.labelings import HarmonicExtension as HarmonicExtension
@@ -39,6 +36,9 @@ if TYPE_CHECKING:
     from djgnn.spectral.metastability import escape_time as escape_time
     from djgnn.spectral.metastability import set_escape_probability as set_escape_probability
     from djgnn.spectral.metastability import spectral_gap as spectral_gap
+    from djgnn.spectral.solvers import EigenPairs as EigenPairs
+    from djgnn.spectral.solvers import fiedler_pair as fiedler_pair
+    from djgnn.spectral.solvers import smallest_eigenpairs as smallest_eigenpairs
     from djgnn.spectral.structural import StructuralHeterophily as StructuralHeterophily
     from djgnn.spectral.structural import structural_heterophily as structural_heterophily
     from djgnn.spectral.trace_ratios import FiedlerEnvironment as FiedlerEnvironment
@@ -55,7 +55,7 @@ _NAMES = {
         "nearest_nodes"
     ),
     "diffusion": "diffusion_distances diffusion_embedding summed_diffusion walk_spectrum",
-    "eigen": "EigenPairs fiedler_pair smallest_eigenpairs",
+    "solvers": "EigenPairs fiedler_pair smallest_eigenpairs",
     "heterophily": "homophily",
     "labelings": (
         "AbsorbingWalk HarmonicExtension PropagatedLabels RandomWalker absorbing_walk "

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from djgnn.errors import InputError
-from djgnn.spectral.eigen import smallest_eigenpairs
 from djgnn.spectral.laplacians import (
     Adjacency,
     Floats,
@@ -21,11 +20,9 @@ from djgnn.spectral.laplacians import (
     laplacian_matrix,
     require_undirected,
 )
-from djgnn.spectral.linear import solve_sparse
+from djgnn.spectral.solvers import smallest_eigenpairs, solve_sparse
 
-PSEUDO_INVERSE_UP_TO = 2000
-PAIRS_PER_SOLVE = 64
-TREE_UP_TO = 8
+BLOCK_ENTRIES = 2**22
 
 
 def commute_times(graph: Adjacency, pairs: ArrayLike) -> Floats:
@@ -37,9 +34,8 @@ def commute_times(graph: Adjacency, pairs: ArrayLike) -> Floats:
                    \Bigl(\frac{\phi_r(i)}{\sqrt{d_i}} - \frac{\phi_r(j)}{\sqrt{d_j}}\Bigr)^2
 
     :math:`\lambda_r, \phi_r` of the normalised Laplacian, vol the sum of the degrees of the
-    component. The quadratic form alone is the effective resistance. Up to 2,000 nodes the
-    pseudo-inverse is dense, above there is one sparse solve per pair. For many pairs take the
-    squared distances in :func:`commute_time_embedding`.
+    component. The quadratic form alone is the effective resistance, here by one sparse solve per
+    pair. For many pairs take the squared distances in :func:`commute_time_embedding`.
 
     Args:
         graph: An undirected graph; weights count.
@@ -65,38 +61,27 @@ def commute_times(graph: Adjacency, pairs: ArrayLike) -> Floats:
     matrix = require_undirected(graph, where="commute time")
     index = check_pairs(pairs, matrix.shape[0])
     label = components(matrix)
-    first, second = label[index].T
-    equal = index[:, 0] == index[:, 1]
-    out = np.where(equal, 0.0, np.inf)
-    for component in np.unique(first[(first == second) & ~equal]):
-        nodes = np.flatnonzero(label == component)
-        chosen = np.flatnonzero((first == component) & (second == component) & ~equal)
-        part = matrix[nodes][:, nodes]
-        resistance = _resistances(part, np.searchsorted(nodes, index[chosen]))
-        out[chosen] = part.sum() * resistance
+    volume = np.bincount(label, weights=degrees(matrix))[label]
+    first, second = index.T
+    out = np.where(first == second, 0.0, np.inf)
+    joined = np.flatnonzero((label[first] == label[second]) & (first != second))
+    block = max(1, BLOCK_ENTRIES // max(1, label.size))
+    for begin in range(0, joined.size, block):
+        chosen = joined[begin : begin + block]
+        current = pair_differences(index[chosen], label.size)
+        resistance = (current * _potentials(matrix, current)).sum(axis=0)
+        out[chosen] = volume[first[chosen]] * resistance
     return out
 
 
-def _resistances(part: sp.csr_array, pairs: Nodes) -> Floats:
-    """Effective resistances of pairs of nodes of a connected graph."""
-    if part.shape[0] <= PSEUDO_INVERSE_UP_TO:
-        inverse = np.linalg.pinv(laplacian_matrix(part).toarray(), hermitian=True)
-        diagonal = np.diag(inverse)
-        i, j = pairs.T
-        return np.asarray(diagonal[i] + diagonal[j] - 2 * inverse[i, j])
-    out = np.empty(pairs.shape[0])
-    for begin in range(0, pairs.shape[0], PAIRS_PER_SOLVE):
-        current = pair_differences(pairs[begin : begin + PAIRS_PER_SOLVE], part.shape[0])
-        potential = _potentials(part, current)
-        out[begin : begin + PAIRS_PER_SOLVE] = (current * potential).sum(axis=0)
-    return out
-
-
-def _potentials(part: sp.csr_array, current: Floats, tol: float = 1e-12) -> Floats:
-    """Potentials of injected currents in a connected graph, 0 at the node of largest degree."""
-    rest = np.delete(np.arange(part.shape[0]), int(degrees(part).argmax()))
-    system = laplacian_matrix(part)[rest][:, rest]
+def _potentials(matrix: sp.csr_array, current: Floats, tol: float = 1e-12) -> Floats:
+    """Potentials of injected currents, 0 at the node of largest degree of each component."""
+    label = components(matrix)
+    order = np.lexsort((-degrees(matrix), label))
+    grounded = order[np.unique(label[order], return_index=True)[1]]
+    rest = np.delete(np.arange(label.size), grounded)
     potential = np.zeros_like(current)
+    system = laplacian_matrix(matrix)[rest][:, rest]
     potential[rest] = solve_sparse(system, current[rest], symmetric=True, tol=tol)
     return potential
 
@@ -163,8 +148,7 @@ def escape_probabilities(graph: Adjacency, pairs: ArrayLike) -> Floats:
 
     .. math:: p_{esc}(i \to j) = \frac{vol}{d_i\, CT(i, j)} = \frac{1}{d_i\, R_{eff}(i, j)}
 
-    (The paper has :math:`1 / CT(i, j)`, which lacks the factor :math:`vol / d_i`.) It is not
-    symmetric unless the degrees are equal.
+    which is not symmetric unless the degrees are equal.
 
     Args:
         graph: An undirected graph.
@@ -240,7 +224,7 @@ def embedding_distances(embedding: Floats, pairs: ArrayLike) -> Floats:
     """
     index = check_pairs(pairs, embedding.shape[0])
     out = np.empty(index.shape[0])
-    block = max(1, 2**22 // max(1, embedding.shape[1]))
+    block = max(1, BLOCK_ENTRIES // max(1, embedding.shape[1]))
     for begin in range(0, index.shape[0], block):
         i, j = index[begin : begin + block].T
         out[begin : begin + block] = np.linalg.norm(embedding[i] - embedding[j], axis=1)
@@ -249,8 +233,6 @@ def embedding_distances(embedding: Floats, pairs: ArrayLike) -> Floats:
 
 def nearest_nodes(embedding: Floats, k: int) -> tuple[Nodes, Floats]:
     r"""The k nearest other nodes of every node in an embedding.
-
-    A k-d tree up to 8 columns, else brute force in blocks: memory O(n k) either way.
 
     Args:
         embedding: One row per node; a row of NaN marks a node without a place.
@@ -277,8 +259,7 @@ def nearest_nodes(embedding: Floats, k: int) -> tuple[Nodes, Floats]:
         raise InputError(
             f"k: there are {placed.size - 1} other nodes with a place, ask for 1 to that (got {k})"
         )
-    algorithm = "kd_tree" if embedding.shape[1] <= TREE_UP_TO else "brute"
-    search = NearestNeighbors(n_neighbors=k, algorithm=algorithm).fit(embedding[placed])
+    search = NearestNeighbors(n_neighbors=k).fit(embedding[placed])
     found = search.kneighbors(return_distance=False)
     indices = np.full((embedding.shape[0], k), -1, dtype=np.int64)
     distances = np.full(indices.shape, np.nan)

@@ -29,9 +29,7 @@ def walk_spectrum(graph: Adjacency, *, num: int | None = None) -> tuple[Floats, 
         P \psi_r = \gamma_r \psi_r, \qquad \sum_i \pi_i \psi_r(i) \psi_s(i) = \delta_{rs}, \qquad
         P^t_{ik} = \pi_k \sum_r \gamma_r^t \psi_r(i) \psi_r(k)
 
-    with :math:`\pi = d / vol` and :math:`\psi_r = \sqrt{vol}\, D^{-1/2} \phi_r`. (The paper writes
-    :math:`P = U \Gamma U^T`; P is not symmetric, and it is this normalisation of U that makes its
-    equations true.)
+    with :math:`\pi = d / vol` and :math:`\psi_r = \sqrt{vol}\, D^{-1/2} \phi_r`.
 
     Args:
         graph: An undirected graph.
@@ -171,10 +169,7 @@ def summed_diffusion(
         = CT(i, j), \qquad \int_0^\infty D_t^2\, dt = \tfrac12 CT(i, j)
 
     ``steps``, ``half_steps`` and ``continuous`` in this order; the last for the walk that jumps at
-    rate 1. The paper's identity (sum over whole steps = commute time) is not true: it has
-    :math:`1 - \gamma_r` where :math:`1 - \gamma_r^2` belongs. The commute time is the sum over half
-    steps, with :math:`\gamma_r^t` in place of :math:`\gamma_r^{2t}`. On a bipartite graph
-    :math:`\gamma = -1` occurs: the sum over steps diverges for nodes of different sides, and the
+    rate 1. On a bipartite graph the sum over steps diverges for nodes of different sides, and the
     partial sums over half steps oscillate about the commute time (the mean is returned).
 
     Args:

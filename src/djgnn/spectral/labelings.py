@@ -25,7 +25,7 @@ from djgnn.spectral.laplacians import (
     normalized_adjacency,
     transition_matrix,
 )
-from djgnn.spectral.linear import solve_sparse
+from djgnn.spectral.solvers import solve_sparse
 
 Operator = Literal["random_walk", "symmetric"]
 

@@ -77,31 +77,15 @@ def is_undirected(adjacency: Adjacency, *, rtol: float = 1e-12) -> bool:
     return bool(abs(matrix - matrix.T).max() <= rtol * matrix.max()) if matrix.nnz else True
 
 
-def symmetrize(adjacency: Adjacency, *, how: Literal["max", "mean", "sum"] = "max") -> sp.csr_array:
-    r"""An undirected graph from a directed one; explicit, because it changes results.
-
-    .. math:: \max(A, A^T), \quad \tfrac12 (A + A^T), \quad A + A^T
-
-    Args:
-        adjacency: The graph.
-        how: ``max`` is the union of the edges, ``mean`` keeps the volume, ``sum`` counts both ways.
-
-    Returns:
-        The symmetric adjacency; self loops keep their weight under ``max`` and ``mean``.
-
-    Raises:
-        InputError: If `how` is not one of the three.
+def symmetrize(adjacency: Adjacency) -> sp.csr_array:
+    r"""The union of the edges and their reverses, :math:`\max(A, A^T)`; loops keep their weight.
 
     Example:
-        >>> symmetrize([[0, 2], [0, 0]], how="mean").toarray().tolist()
-        [[0.0, 1.0], [1.0, 0.0]]
+        >>> symmetrize([[0, 2], [0, 0]]).toarray().tolist()
+        [[0.0, 2.0], [2.0, 0.0]]
     """
     matrix = as_adjacency(adjacency)
-    if how == "max":
-        return sp.csr_array(matrix.maximum(matrix.T))
-    if how not in ("mean", "sum"):
-        raise InputError(f"how: choose 'max', 'mean' or 'sum' (got {how!r})")
-    return sp.csr_array((matrix + matrix.T) * (0.5 if how == "mean" else 1.0))
+    return sp.csr_array(matrix.maximum(matrix.T))
 
 
 def require_undirected(adjacency: Adjacency, *, where: str) -> sp.csr_array:

@@ -9,18 +9,17 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from djgnn.errors import InputError
-from djgnn.spectral.eigen import smallest_eigenpairs, smallest_of_symmetric
 from djgnn.spectral.labelings import absorbing_walk
 from djgnn.spectral.laplacians import (
     Adjacency,
     Floats,
-    Nodes,
     check_nodes,
     components,
     degrees,
     normalized_adjacency,
     require_undirected,
 )
+from djgnn.spectral.solvers import smallest_eigenpairs, smallest_of_symmetric
 
 
 @dataclass(frozen=True)
@@ -38,9 +37,6 @@ class EscapeTime:
             lower bound of `exit`.
         exit: The exact mean time of the first step outside, by a linear solve.
         settled: The exact mean time until settled; NaN if every node outside has an edge back.
-        inverse_gap: :math:`1 / \lambda_2`, the paper's figure: the relaxation time. For two equal
-            communities it is half of the escape time.
-        conductance_of_cut: :math:`cut / \min(vol(A), vol(\bar A))`.
     """
 
     spectral: float
@@ -48,8 +44,6 @@ class EscapeTime:
     conductance: float
     exit: float
     settled: float
-    inverse_gap: float
-    conductance_of_cut: float
 
 
 def spectral_gap(graph: Adjacency) -> float:
@@ -80,19 +74,16 @@ def spectral_gap(graph: Adjacency) -> float:
 def escape_time(graph: Adjacency, nodes: ArrayLike) -> EscapeTime:
     r"""Predict how long a walk stays in a set (Section 2 and Appendix A).
 
-    The two slow states A and its complement exchange at rates :math:`k_{A \bar A} \pi(A) =
-    k_{\bar A A} \pi(\bar A)` with :math:`k_{A \bar A} + k_{\bar A A} = \lambda_2`; so the escape
-    time is :math:`1 / k_{A \bar A} = 1 / (\lambda_2 \pi(\bar A))`. It holds if the walk mixes
-    inside both sides long before it leaves. (The paper says it is the inverse of the top
-    nontrivial *eigenvalue of P*; the inverse of the gap is meant, and the factor
-    :math:`1 / \pi(\bar A)` is missing.) The gap knows only of escapes that last.
+    .. math:: T_A \approx \frac{1}{\lambda_2\, \pi(\bar A)}
+
+    if the walk mixes inside both sides long before it leaves.
 
     Args:
         graph: A connected undirected graph.
         nodes: The set A.
 
     Returns:
-        Predictions, the exact times, and the gap and conductance behind them.
+        Predictions and the exact times.
 
     Raises:
         InputError: If the graph is directed or disconnected, or A is empty or everything.
@@ -107,38 +98,8 @@ def escape_time(graph: Adjacency, nodes: ArrayLike) -> EscapeTime:
     Reference:
         Meila and Shi, A random walks view of spectral segmentation, 2001; Nadler and Galun, 2006.
     """
-    matrix, inside = _check_set(graph, nodes)
-    degree = degrees(matrix)
-    gap = spectral_gap(matrix)
-    leave = set_escape_probability(matrix, inside)
-    share = float(degree[inside].sum() / degree.sum())
-    walk = normalized_adjacency(matrix)[inside][:, inside]
-    mu = -smallest_of_symmetric(-walk, 1).values[0]
-    outside = np.setdiff1d(np.arange(degree.size), inside)
-    back: Floats = matrix[outside][:, inside].sum(axis=1)
-    times = []
-    for goal in (outside, outside[back == 0]):
-        # The goal is lumped into one absorbing node.
-        rest = np.setdiff1d(np.arange(degree.size), goal)
-        exits = np.asarray(matrix[rest][:, goal].sum(axis=1)).reshape(-1, 1)
-        lumped = sp.block_array([[matrix[rest][:, rest], exits], [exits.T, None]], format="csr")
-        steps = absorbing_walk(lumped, [rest.size]).expected_steps[np.searchsorted(rest, inside)]
-        mean = float(degree[inside] @ steps / degree[inside].sum())
-        times.append(mean if goal.size else float("nan"))
-    return EscapeTime(
-        spectral=1.0 / (gap * (1.0 - share)),
-        quasi_stationary=1.0 / (1.0 - float(mu)),
-        conductance=1.0 / leave,
-        exit=times[0],
-        settled=times[1],
-        inverse_gap=1.0 / gap,
-        conductance_of_cut=leave * share / min(share, 1.0 - share),
-    )
-
-
-def _check_set(graph: Adjacency, nodes: ArrayLike) -> tuple[sp.csr_array, Nodes]:
     matrix = require_undirected(graph, where="escape time")
-    n = matrix.shape[0]
+    n, degree = matrix.shape[0], degrees(matrix)
     inside = np.unique(check_nodes(nodes, n, where="nodes"))
     if not 0 < inside.size < n:
         raise InputError(f"nodes: a part of the graph, not none or all (got {inside.size} of {n})")
@@ -148,7 +109,27 @@ def _check_set(graph: Adjacency, nodes: ArrayLike) -> tuple[sp.csr_array, Nodes]
             "escape time: infinite in a disconnected graph; take `largest_component` first "
             f"(got {count} components)"
         )
-    return matrix, inside
+    share = float(degree[inside].sum() / degree.sum())
+    walk = normalized_adjacency(matrix)[inside][:, inside]
+    mu = -smallest_of_symmetric(-walk, 1).values[0]
+    outside = np.setdiff1d(np.arange(n), inside)
+    back: Floats = matrix[outside][:, inside].sum(axis=1)
+    times = []
+    for goal in (outside, outside[back == 0]):
+        # The goal is lumped into one absorbing node.
+        rest = np.setdiff1d(np.arange(n), goal)
+        exits = np.asarray(matrix[rest][:, goal].sum(axis=1)).reshape(-1, 1)
+        lumped = sp.block_array([[matrix[rest][:, rest], exits], [exits.T, None]], format="csr")
+        steps = absorbing_walk(lumped, [rest.size]).expected_steps[np.searchsorted(rest, inside)]
+        mean = float(degree[inside] @ steps / degree[inside].sum())
+        times.append(mean if goal.size else float("nan"))
+    return EscapeTime(
+        spectral=1.0 / (spectral_gap(matrix) * (1.0 - share)),
+        quasi_stationary=1.0 / (1.0 - float(mu)),
+        conductance=1.0 / set_escape_probability(matrix, inside),
+        exit=times[0],
+        settled=times[1],
+    )
 
 
 def set_escape_probability(graph: Adjacency, nodes: ArrayLike) -> float:

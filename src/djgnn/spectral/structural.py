@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from djgnn.errors import InputError
-from djgnn.spectral.eigen import smallest_eigenpairs
 from djgnn.spectral.heterophily import known_labels
 from djgnn.spectral.laplacians import (
     Adjacency,
@@ -20,6 +19,7 @@ from djgnn.spectral.laplacians import (
     largest_component,
     symmetrize,
 )
+from djgnn.spectral.solvers import smallest_eigenpairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +59,7 @@ def structural_heterophily(
     :math:`Y` codes the classes, :math:`C` the clusters that k-means finds in the eigenvectors of
     the c smallest eigenvalues of the normalised Laplacian L, c the number of classes; all on the
     largest component of the symmetrised graph (union of the edge directions, self loops kept). For
-    classes that follow the structure R is near 1. The paper's :math:`R \ge 1` is not a theorem:
-    spectral clusters minimise a relaxation, and labels can have less energy than they do.
+    classes that follow the structure R is near 1; it can be below 1.
 
     Args:
         graph: The graph, or its adjacency.

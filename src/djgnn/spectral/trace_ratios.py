@@ -12,7 +12,6 @@ from scipy.stats import pearsonr, spearmanr
 
 from djgnn.errors import InputError, NotConvergedWarning
 from djgnn.spectral.commute import commute_times, embedding_distances
-from djgnn.spectral.eigen import smallest_eigenpairs, smallest_of_symmetric
 from djgnn.spectral.laplacians import (
     Adjacency,
     Floats,
@@ -24,6 +23,7 @@ from djgnn.spectral.laplacians import (
     rayleigh_quotients,
     require_undirected,
 )
+from djgnn.spectral.solvers import smallest_eigenpairs, smallest_of_symmetric
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,15 +118,12 @@ def minimize_trace_ratio(
         \qquad U \leftarrow p \text{ smallest eigenvectors of } \Delta - \rho D, \quad
         \rho \leftarrow \rho(U)
 
-    which is Newton's method on :math:`f(\rho) = \min_U \mathrm{Tr}(U^T (\Delta - \rho D) U)`: the
-    ratio never increases and converges to the global minimum from any start, quadratically. (The
-    paper names the matrix :math:`P - \rho D` for the largest-eigenvalue form; the right one is
-    :math:`A - (1 - \rho) D`.) The constant vector is allowed, so :math:`\rho^* = 0` for p = 1, and
+    which is Newton's method: the ratio never increases and converges quadratically to the global
+    minimum from any start. The constant vector is allowed, so :math:`\rho^* = 0` for p = 1, and
     whenever the graph has p components.
 
     Args:
-        graph: An undirected graph. (On a directed one with out-degrees the ratio has no minimum
-            once p nodes have no outgoing edge.)
+        graph: An undirected graph.
         p: Number of columns.
         start: Columns to start from; the Laplacian's p smallest eigenvectors if left out.
         tol: Stop when the ratio falls by less than this.
@@ -193,9 +190,7 @@ def trace_ratio_bounds(graph: Adjacency, p: int) -> TraceRatioBounds:
         \frac{\lambda_1 + \dots + \lambda_p}{d_{n-p+1} + \dots + d_n} \le \rho^* \le
         \frac{\lambda_1 + \dots + \lambda_p}{d_1 + \dots + d_p}
 
-    :math:`\lambda` of the combinatorial Laplacian, degrees ascending. The paper divides by
-    :math:`d_{p+1} + \dots + d_n` on the left, the n-p largest degrees: true but weak for
-    n >= 2p, false in general for n < 2p. The p largest degrees are right and tighter.
+    :math:`\lambda` of the combinatorial Laplacian, degrees ascending.
 
     Args:
         graph: An undirected graph.
@@ -236,8 +231,7 @@ class FiedlerEnvironment:
         fiedler_value: The true :math:`\lambda_2`.
         energies: ``[p]``: :math:`\rho_r = u_r^T \Delta u_r / u_r^T D u_r` of each column.
         centred_energies: ``[p]``: the same after the degree-weighted mean is taken off; never
-            below :math:`\lambda_2` (for the raw columns the paper's
-            :math:`\lambda_2 \le \rho_{min}` fails as soon as one is nearly constant).
+            below :math:`\lambda_2`.
         fiedler_distances: ``[p]``: :math:`\min_\pm \|\psi_2 \mp u_r\|` of the centred columns, both
             of unit length in the degree-weighted norm; from 0 (equal) to :math:`\sqrt 2`.
         fiedler_share: Share of :math:`\psi_2` that lies in the span of the centred columns, 0 to 1.
