@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from djgnn.baselines import baseline_config, search_space
 from djgnn.bench.cell import Recipe
-from djgnn.bench.sbm_study import need_package
 from djgnn.bench.spec import CellSpec, code_version, make_spec
 from djgnn.errors import InputError
 from djgnn.training.config import resolve
@@ -37,7 +36,12 @@ def need_optuna() -> Any:
     Raises:
         InputError: If it is not installed.
     """
-    optuna = need_package("optuna", "search")
+    try:
+        import optuna
+    except ImportError as error:
+        raise InputError(
+            "search: needs optuna; `pip install djgnn[search]` (got no such package)"
+        ) from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
     return optuna

@@ -167,18 +167,3 @@ def report(
         page = write_comparison_page(runs, out or Path("comparison.html"))
     if not quiet:
         print(printable(str(page)))
-
-
-@app.command()
-def sbm(
-    out: Annotated[Path, option("Folder of the study; a started one is continued.")],
-    quick: Annotated[
-        bool, option("A tiny version that takes seconds and proves nothing.", "--quick")
-    ] = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-) -> None:
-    """The block-model study of Appendix B: accuracy against heterophily and spectral gap."""
-    from djgnn.cli.sbm import run_sbm
-
-    print_json(run_sbm(out, quick=quick, quiet=quiet or as_json), as_json)

@@ -11,7 +11,6 @@ from djgnn.graph.graph import Graph, Split, random_splits
 from djgnn.graph.npz import read_npz, write_npz
 from djgnn.graph.registry import Card, available, find, known, load
 from djgnn.graph.sbm import degree_corrected_sbm, heterophilic_sbm, stochastic_block_model
-from djgnn.graph.sbm_levels import SbmLevel, sbm_at_level, sbm_level
 from djgnn.graph.table_rules import reading_of
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ __all__ = [
     "Arrivals",
     "Card",
     "Graph",
-    "SbmLevel",
     "Split",
     "arrivals",
     "available",
@@ -47,8 +45,6 @@ __all__ = [
     "read_npz",
     "read_tables",
     "reading_of",
-    "sbm_at_level",
-    "sbm_level",
     "stochastic_block_model",
     "write_graphml",
     "write_npz",

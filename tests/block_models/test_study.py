@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import json
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from claims import exceeds, feature_ceiling, judge_claims
+from study import CELLS, SbmStudy, run_study
 
-from djgnn.bench.sbm_claims import exceeds, feature_ceiling, judge_claims
-from djgnn.bench.sbm_figures import FIGURES, draw_figures
-from djgnn.bench.sbm_study import CELLS, SbmStudy, run_study
 from djgnn.errors import InputError
 
 STUDY = SbmStudy.quick()
+
+
+@pytest.mark.parametrize("module", ["claims", "levels", "study"])
+def test_examples_run(module: str) -> None:
+    result = doctest.testmod(importlib.import_module(module))
+    assert result.failed == 0 < result.attempted
 
 
 def values(cells: list[dict]) -> list[dict]:
@@ -89,6 +96,7 @@ def test_a_missing_array_of_the_figure_is_made_again(finished: Path, tmp_path: P
 
 
 def test_two_figures_are_written(finished: Path) -> None:
+    from figures import FIGURES, draw_figures
     from matplotlib.image import imread
 
     for file in draw_figures(STUDY, lines(finished), finished):

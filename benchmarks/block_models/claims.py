@@ -6,15 +6,13 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-from djgnn.bench.sbm_study import CellValues
-from djgnn.graph.sbm_levels import NUM_LEVELS, SERIES, SIGNAL
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from levels import NUM_LEVELS, SERIES, SIGNAL
+from numpy.typing import NDArray
+from scipy.stats import t
+from study import CellValues
 
 READINGS = {"printed": "gap = (p-q)/(p+q)", "spectral": "gap = 1 - (p-q)/(p+q), that of the walk"}
 
@@ -67,7 +65,7 @@ def judge_claims(cells: Sequence[CellValues]) -> list[Verdict]:
     Every comparison is made seed by seed and must differ from zero at the 95 percent level.
 
     Args:
-        cells: Records of :func:`djgnn.bench.sbm_study.run_study`.
+        cells: Records of :func:`study.run_study`.
     """
     verdicts = []
     for series in SERIES:
@@ -89,8 +87,6 @@ def exceeds(values: NDArray[np.float64], bar: float = 0.0) -> bool:
         >>> exceeds(np.array([1.0, 1.2, 0.8])), exceeds(np.array([1.0, 3.0])), exceeds(np.ones(1))
         (True, False, False)
     """
-    from scipy.stats import t
-
     if values.size < 2:
         return False
     return bool(values.mean() - bar > t.ppf(0.975, values.size - 1) * _error(values))

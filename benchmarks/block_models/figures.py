@@ -5,19 +5,21 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from claims import feature_ceiling
+from levels import NUM_LEVELS
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter, ScalarFormatter
+from numpy.typing import NDArray
+from PIL import Image
+from scipy.spatial.distance import cdist
+from study import Cell, CellValues, SbmStudy, read_views
 
-from djgnn.bench.sbm_claims import feature_ceiling
-from djgnn.bench.sbm_study import Cell, CellValues, SbmStudy, need_package, read_views
 from djgnn.graph.files import atomic_write
-from djgnn.graph.sbm_levels import NUM_LEVELS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
 FIGURES = ("levels.png", "accuracy.png")
 # Okabe and Ito's palette: told apart by colour-blind readers too.
@@ -33,17 +35,11 @@ def draw_figures(study: SbmStudy, cells: Sequence[CellValues], out: str | Path) 
     Args:
         study: The study.
         cells: Its records.
-        out: Its folder, with the arrays that :func:`djgnn.bench.sbm_study.run_study` left.
+        out: Its folder, with the arrays that :func:`study.run_study` left.
 
     Returns:
         The two PNG files.
-
-    Raises:
-        InputError: If matplotlib is not installed.
     """
-    need_package("matplotlib", "figures")
-    from PIL import Image
-
     views = list(read_views(study, out))
     figures = (_levels_figure(views, cells), _accuracy_figure(cells))
     files = [Path(out) / name for name in FIGURES]
@@ -62,9 +58,6 @@ def _levels_figure(
     views: Sequence[tuple[Cell, dict[str, Any]]], cells: Sequence[CellValues]
 ) -> Figure:
     """Per level of R: the graph, the columns of U, distances in U, the embedding."""
-    from matplotlib.figure import Figure
-    from scipy.spatial.distance import cdist
-
     figure = Figure(figsize=(2.35 * max(len(views), 3) + 0.6, 9.4), layout="constrained")
     axes: Any = figure.subplots(4, len(views), squeeze=False)
     farthest = max(float(np.linalg.norm(np.ptp(view["u"], axis=0))) for _, view in views)
@@ -107,8 +100,6 @@ def _levels_figure(
 
 def _draw_graph(ax: Axes, view: dict[str, Any]) -> None:
     """Each community a disc, nodes coloured by class; a sample of the edges."""
-    from matplotlib.collections import LineCollection
-
     rng = np.random.default_rng(0)
     community, y = view["community"], view["y"]
     angle, radius = rng.uniform(0, 2 * np.pi, y.size), np.sqrt(rng.uniform(0, 1, y.size))
@@ -156,9 +147,6 @@ def _draw_embedding(ax: Axes, view: dict[str, Any]) -> None:
 
 def _accuracy_figure(cells: Sequence[CellValues]) -> Figure:
     """Accuracy against R and against node homophily, one line per gap."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import NullFormatter, ScalarFormatter
-
     figure = Figure(figsize=(10.5, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     for ax, series, key in ((left, "structural", "R"), (right, "node", "node_homophily")):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from levels import GAPS, NUM_LEVELS, SERIES, communities, sbm_at_level, sbm_level
 
 from djgnn.errors import InputError
-from djgnn.graph import sbm_at_level, sbm_level
-from djgnn.graph.sbm_levels import GAPS, NUM_LEVELS, SERIES, communities
 from djgnn.spectral import homophily, smallest_eigenpairs, structural_heterophily
 
 NODES, DEGREE = 600, 80.0

@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import json
 import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
+import torch
+from levels import GAPS, NUM_LEVELS, SERIES, Series, communities, sbm_at_level, sbm_level
+from sklearn.decomposition import PCA
 
+from djgnn.bench.store import make_folder
 from djgnn.checking import json_values
 from djgnn.errors import InputError
 from djgnn.graph import Graph, random_splits
 from djgnn.graph.files import atomic_write
-from djgnn.graph.sbm_levels import (
-    GAPS,
-    NUM_LEVELS,
-    SERIES,
-    Series,
-    communities,
-    sbm_at_level,
-    sbm_level,
-)
-
-if TYPE_CHECKING:
-    from djgnn.training.loop import Fitted
+from djgnn.spectral import homophily, spectral_gap, structural_heterophily
+from djgnn.training.config import resolve
+from djgnn.training.inputs import build_djgnn
+from djgnn.training.loop import Fitted
+from djgnn.training.provenance import versions
+from djgnn.training.run import train
 
 CellValues = dict[str, Any]
 STUDY, CELLS = "study.json", "cells.jsonl"
@@ -44,7 +41,7 @@ class SbmStudy:
 
     Args:
         gaps: Values of (p - q)/(p + q).
-        levels: Levels of both series, see :func:`djgnn.graph.sbm_levels.sbm_level`.
+        levels: Levels of both series, see :func:`levels.sbm_level`.
         num_seeds: Repetitions; each draws graph, split and weights anew.
         num_nodes: Nodes of every graph.
         degree: Mean degree of every graph.
@@ -156,11 +153,6 @@ def _run_values(study: SbmStudy, cell: Cell) -> tuple[CellValues, dict[str, Any]
     Returns:
         The record (accuracies in percent) and the arrays of the first figure.
     """
-    from djgnn.spectral import homophily, spectral_gap, structural_heterophily
-    from djgnn.training.config import resolve
-    from djgnn.training.inputs import build_djgnn
-    from djgnn.training.run import train
-
     begun = time.perf_counter()
     wanted = sbm_level(cell.series, cell.gap, cell.level, degree=study.degree)
     graph = sbm_at_level(wanted, study.num_nodes, degree=study.degree, random_state=cell.seed)
@@ -228,9 +220,6 @@ def _view(
     graph: Graph, community: np.ndarray[Any, Any], fitted: Fitted, inputs: tuple[Any, Any]
 ) -> dict[str, Any]:
     """Positions U, and the two leading principal components of the hidden embedding."""
-    import torch
-    from sklearn.decomposition import PCA
-
     module: Any = fitted.module
     with torch.no_grad():
         output = module.eval().run(*inputs)
@@ -247,25 +236,8 @@ def _view(
     }
 
 
-def need_package(name: str, extra: str) -> Any:
-    """An optional package.
-
-    Raises:
-        InputError: If it is not installed; it names the extra that brings it.
-    """
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise InputError(
-            f"{extra}: needs {name}; `pip install djgnn[{extra}]` (got no such package)"
-        ) from error
-
-
 def _open_folder(folder: Path, study: SbmStudy) -> Path:
     """Make the folder, or check that it belongs to this study."""
-    from djgnn.bench.store import make_folder
-    from djgnn.training.provenance import versions
-
     make_folder(folder)
     card, wanted = folder / STUDY, study.to_dict()
     if card.is_file():
