@@ -76,11 +76,11 @@ def test_random_walker_sums_absorption_by_class_and_is_harmonic(make_graph):
     walker = random_walker(a, y)
     one_hot = np.eye(3)[[0, 2, 0, 1]]
     by_node = absorbing_walk(a, [0, 5, 9, 20]).probabilities @ one_hot
-    np.testing.assert_allclose(walker.probabilities, by_node, atol=1e-12)
-    harmonic = harmonic_extension(a, [0, 5, 9, 20], one_hot).values
-    np.testing.assert_allclose(walker.probabilities, harmonic, atol=1e-10)
-    np.testing.assert_allclose(walker.probabilities.sum(axis=1), 1)
-    assert walker.certain.all()
+    np.testing.assert_allclose(walker.scores, by_node, atol=1e-12)
+    harmonic = harmonic_extension(a, [0, 5, 9, 20], one_hot)
+    np.testing.assert_allclose(walker.scores, harmonic, atol=1e-10)
+    np.testing.assert_allclose(walker.scores.sum(axis=1), 1)
+    assert walker.reached.all()
 
 
 def test_random_walker_marks_what_it_cannot_reach():
@@ -88,7 +88,7 @@ def test_random_walker_marks_what_it_cannot_reach():
     a[0, 1] = a[1, 0] = a[2, 3] = a[3, 2] = 1
     walker = random_walker(a, [4, -1, -1, -1, -1])
     assert walker.prediction.tolist() == [4, 4, -1, -1, -1]
-    assert walker.certain.tolist() == [True, True, False, False, False]
+    assert walker.reached.tolist() == [True, True, False, False, False]
     with pytest.raises(InputError, match="known class"):
         random_walker(a, [-1] * 5)
     with pytest.raises(InputError, match=r"got 2 ids, 1 distinct"):

@@ -4,6 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from djgnn.spectral.communities import EscapeTime as EscapeTime
+    from djgnn.spectral.communities import StructuralHeterophily as StructuralHeterophily
+    from djgnn.spectral.communities import escape_time as escape_time
+    from djgnn.spectral.communities import set_escape_probability as set_escape_probability
+    from djgnn.spectral.communities import spectral_gap as spectral_gap
+    from djgnn.spectral.communities import structural_heterophily as structural_heterophily
     from djgnn.spectral.commute import commute_time_embedding as commute_time_embedding
     from djgnn.spectral.commute import commute_times as commute_times
     from djgnn.spectral.commute import embedding_distances as embedding_distances
@@ -15,9 +21,7 @@ if TYPE_CHECKING:
     from djgnn.spectral.diffusion import walk_spectrum as walk_spectrum
     from djgnn.spectral.heterophily import homophily as homophily
     from djgnn.spectral.labelings import AbsorbingWalk as AbsorbingWalk
-    from djgnn.spectral.labelings import HarmonicExtension as HarmonicExtension
     from djgnn.spectral.labelings import PropagatedLabels as PropagatedLabels
-    from djgnn.spectral.labelings import RandomWalker as RandomWalker
     from djgnn.spectral.labelings import absorbing_walk as absorbing_walk
     from djgnn.spectral.labelings import harmonic_extension as harmonic_extension
     from djgnn.spectral.labelings import propagate_labels as propagate_labels
@@ -32,15 +36,9 @@ if TYPE_CHECKING:
     from djgnn.spectral.laplacians import rayleigh_quotients as rayleigh_quotients
     from djgnn.spectral.laplacians import symmetrize as symmetrize
     from djgnn.spectral.laplacians import transition_matrix as transition_matrix
-    from djgnn.spectral.metastability import EscapeTime as EscapeTime
-    from djgnn.spectral.metastability import escape_time as escape_time
-    from djgnn.spectral.metastability import set_escape_probability as set_escape_probability
-    from djgnn.spectral.metastability import spectral_gap as spectral_gap
     from djgnn.spectral.solvers import EigenPairs as EigenPairs
     from djgnn.spectral.solvers import fiedler_pair as fiedler_pair
     from djgnn.spectral.solvers import smallest_eigenpairs as smallest_eigenpairs
-    from djgnn.spectral.structural import StructuralHeterophily as StructuralHeterophily
-    from djgnn.spectral.structural import structural_heterophily as structural_heterophily
     from djgnn.spectral.trace_ratios import FiedlerEnvironment as FiedlerEnvironment
     from djgnn.spectral.trace_ratios import TraceRatioBounds as TraceRatioBounds
     from djgnn.spectral.trace_ratios import TraceRatioSolution as TraceRatioSolution
@@ -58,15 +56,17 @@ _NAMES = {
     "solvers": "EigenPairs fiedler_pair smallest_eigenpairs",
     "heterophily": "homophily",
     "labelings": (
-        "AbsorbingWalk HarmonicExtension PropagatedLabels RandomWalker absorbing_walk "
-        "harmonic_extension propagate_labels random_walker"
+        "AbsorbingWalk PropagatedLabels absorbing_walk harmonic_extension propagate_labels "
+        "random_walker"
     ),
     "laplacians": (
         "components degrees dirichlet_energy is_undirected laplacian_matrix largest_component "
         "normalized_adjacency rayleigh_quotients symmetrize transition_matrix"
     ),
-    "metastability": "EscapeTime escape_time set_escape_probability spectral_gap",
-    "structural": "StructuralHeterophily structural_heterophily",
+    "communities": (
+        "EscapeTime StructuralHeterophily escape_time set_escape_probability spectral_gap "
+        "structural_heterophily"
+    ),
     "trace_ratios": (
         "FiedlerEnvironment TraceRatioBounds TraceRatioSolution fiedler_environment "
         "minimize_trace_ratio trace_ratio trace_ratio_bounds"

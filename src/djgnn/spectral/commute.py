@@ -107,8 +107,7 @@ def commute_time_embedding(
         out ``[n, num]``.
 
     Returns:
-        The embedding; nodes outside the largest component are NaN, with a warning. Feed it to
-        :func:`nearest_nodes` for the k nearest.
+        The embedding; nodes outside the largest component are NaN, with a warning.
 
     Raises:
         InputError: If the graph is directed, has no edge, or the method is unknown.
@@ -195,10 +194,10 @@ def check_pairs(pairs: ArrayLike, num_nodes: int) -> Nodes:
 
 def pair_differences(pairs: Nodes, num_nodes: int) -> Floats:
     """One column :math:`e_i - e_j` per pair (i, j), ``[n, m]``."""
-    ends, column = pairs.T, np.arange(pairs.shape[0])
+    column = np.arange(pairs.shape[0])
     out = np.zeros((num_nodes, column.size))
-    np.add.at(out, (ends[0], column), 1.0)
-    np.add.at(out, (ends[1], column), -1.0)
+    out[pairs[:, 0], column] += 1.0
+    out[pairs[:, 1], column] -= 1.0
     return out
 
 

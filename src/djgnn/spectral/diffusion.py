@@ -85,8 +85,7 @@ def diffusion_embedding(graph: Adjacency, time: float, *, num: int | None = None
         out ``[n, q]``.
 
     Returns:
-        The embedding; rows of NaN for isolated nodes. Feed it to
-        :func:`~djgnn.spectral.commute.nearest_nodes` for the k nearest.
+        The embedding; rows of NaN for isolated nodes.
 
     Raises:
         InputError: As :func:`walk_spectrum`, or for a negative time.
@@ -112,8 +111,7 @@ def diffusion_distances(graph: Adjacency, pairs: ArrayLike, time: int) -> Floats
         D_t^2(i, j) = \sum_k \frac{(P^t_{ik} - P^t_{jk})^2}{\pi_k}
                     = \sum_r \gamma_r^{2t} (\psi_r(i) - \psi_r(j))^2
 
-    by walking t steps from the nodes named in `pairs`, in blocks of pairs. For many pairs take the
-    distances in :func:`diffusion_embedding`.
+    by walking t steps from `pairs`. For many take the distances in :func:`diffusion_embedding`.
 
     Args:
         graph: An undirected graph, connected or not.
@@ -155,10 +153,7 @@ def diffusion_distances(graph: Adjacency, pairs: ArrayLike, time: int) -> Floats
 
 
 def summed_diffusion(
-    graph: Adjacency,
-    pairs: ArrayLike,
-    *,
-    over: Literal["steps", "half_steps", "continuous"] = "steps",
+    graph: Adjacency, pairs: ArrayLike, *, over: Literal["steps", "half_steps"] = "steps"
 ) -> Floats:
     r"""Squared diffusion distances summed over all times, in closed form.
 
@@ -166,11 +161,10 @@ def summed_diffusion(
         \sum_{t=0}^\infty D_t^2 = \sum_{r \ge 2} \frac{(\psi_r(i) - \psi_r(j))^2}{1 - \gamma_r^2},
         \qquad
         \sum_{t=0}^\infty D_{t/2}^2 = \sum_{r \ge 2} \frac{(\psi_r(i) - \psi_r(j))^2}{1 - \gamma_r}
-        = CT(i, j), \qquad \int_0^\infty D_t^2\, dt = \tfrac12 CT(i, j)
+        = CT(i, j)
 
-    ``steps``, ``half_steps`` and ``continuous`` in this order; the last for the walk that jumps at
-    rate 1. On a bipartite graph the sum over steps diverges for nodes of different sides, and the
-    partial sums over half steps oscillate about the commute time (the mean is returned).
+    ``steps`` and ``half_steps`` in this order. On a bipartite graph the first diverges for nodes of
+    different sides, and the partial sums of the second oscillate about the commute time.
 
     Args:
         graph: A connected undirected graph.
@@ -188,15 +182,15 @@ def summed_diffusion(
 
     Example:
         >>> triangle = [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
-        >>> [round(float(summed_diffusion(triangle, [[0, 1]], over=o)[0]), 6)
-        ...  for o in ("steps", "half_steps", "continuous")]
-        [8.0, 4.0, 2.0]
+        >>> [summed_diffusion(triangle, [[0, 1]], over=o).round(6).tolist()
+        ...  for o in ("steps", "half_steps")]
+        [[8.0], [4.0]]
 
     Reference:
         Qiu and Hancock, Clustering and embedding using commute times, PAMI 2007.
     """
-    if over not in ("steps", "half_steps", "continuous"):
-        raise InputError(f"over: choose steps, half_steps or continuous (got {over!r})")
+    if over not in ("steps", "half_steps"):
+        raise InputError(f"over: choose steps or half_steps (got {over!r})")
     values, vectors = walk_spectrum(graph)
     index = check_pairs(pairs, vectors.shape[0])
     count = int((values > 1 - 1e-10).sum())
@@ -207,7 +201,7 @@ def summed_diffusion(
         )
     moving = values <= 1 - 1e-10
     gamma = values[moving]
-    rate = {"steps": 1 - gamma**2, "half_steps": 1 - gamma, "continuous": 2 * (1 - gamma)}[over]
+    rate = 1 - gamma**2 if over == "steps" else 1 - gamma
     terms = (vectors[index[:, 0]] - vectors[index[:, 1]])[:, moving] ** 2
     finite = (terms / np.where(rate > 1e-10, rate, np.inf)).sum(axis=1)
     diverges = (terms[:, rate <= 1e-10] > 1e-12).any(axis=1)

@@ -27,25 +27,8 @@ from djgnn.spectral.laplacians import (
 )
 from djgnn.spectral.solvers import solve_sparse
 
-Operator = Literal["random_walk", "symmetric"]
 
-
-@dataclass(frozen=True, eq=False)
-class HarmonicExtension:
-    """A harmonic function.
-
-    Attributes:
-        values: ``[n]`` or ``[n, c]``, as the border values; NaN where not determined.
-        determined: ``[n]``, bool: the border fixes the value of this node.
-    """
-
-    values: Floats
-    determined: Mask
-
-
-def harmonic_extension(
-    graph: Adjacency, border: ArrayLike, border_values: ArrayLike
-) -> HarmonicExtension:
+def harmonic_extension(graph: Adjacency, border: ArrayLike, border_values: ArrayLike) -> Floats:
     r"""Extend values from border nodes B to the others U (Section 2, contribution a).
 
     .. math::
@@ -63,17 +46,17 @@ def harmonic_extension(
         border_values: Their values; columns are separate problems (one-hot classes, say).
 
     Shapes:
-        border ``[b]``, border_values ``[b]`` or ``[b, c]``; values ``[n]`` or ``[n, c]``.
+        border ``[b]``, border_values ``[b]`` or ``[b, c]``; out ``[n]`` or ``[n, c]``.
 
     Returns:
-        The function and where it is determined.
+        The function; NaN where the border does not determine it.
 
     Raises:
         InputError: If the border is empty, repeats a node or does not match its values.
 
     Example:
         >>> path = np.diag([1.0, 1.0, 1.0], 1)
-        >>> harmonic_extension(path + path.T, [0, 3], [0.0, 3.0]).values.round(9).tolist()
+        >>> harmonic_extension(path + path.T, [0, 3], [0.0, 3.0]).round(9).tolist()
         [0.0, 1.0, 2.0, 3.0]
 
     Reference:
@@ -87,7 +70,7 @@ def harmonic_extension(
     determined = _certain(matrix, nodes)
     values = _absorb(matrix, nodes, known, determined)
     values[~determined] = np.nan
-    return HarmonicExtension(values[:, 0] if np.ndim(border_values) == 1 else values, determined)
+    return values[:, 0] if np.ndim(border_values) == 1 else values
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,21 +130,21 @@ def absorbing_walk(graph: Adjacency, absorbing: ArrayLike) -> AbsorbingWalk:
 
 
 @dataclass(frozen=True, eq=False)
-class RandomWalker:
-    """The first class that a walker meets.
+class PropagatedLabels:
+    """What the known labels say about all nodes.
 
     Attributes:
-        probabilities: ``[n, c]``: the walker from node i first meets a node of class k.
-        prediction: ``[n]``: the likeliest class; -1 where no labelled node is in reach.
-        certain: ``[n]``, bool: the walker meets a labelled node with probability 1.
+        scores: ``[n, c]``: one score per class; a row of zeros where no label arrives.
+        prediction: ``[n]``: the class with the largest score; -1 where no label arrives.
+        reached: ``[n]``, bool: some label arrives.
     """
 
-    probabilities: Floats
+    scores: Floats
     prediction: Nodes
-    certain: Mask
+    reached: Mask
 
 
-def random_walker(graph: Adjacency, y: ArrayLike | None = None) -> RandomWalker:
+def random_walker(graph: Adjacency, y: ArrayLike | None = None) -> PropagatedLabels:
     r"""Label every node by the class that a random walker meets first.
 
     .. math:: \Delta_{UU} X = A_{UB} Y_B
@@ -174,10 +157,10 @@ def random_walker(graph: Adjacency, y: ArrayLike | None = None) -> RandomWalker:
         y: Class of each node, negative = unknown; the labels of the graph if left out.
 
     Shapes:
-        y ``[n]``; probabilities ``[n, c]``, c one more than the largest class.
+        y ``[n]``; scores ``[n, c]``, c one more than the largest class.
 
     Returns:
-        Probabilities and predictions; nodes that cannot reach a label are marked -1.
+        The probabilities X as scores; a row sums to less than 1 where the walk can be lost.
 
     Raises:
         InputError: If no node has a known class.
@@ -193,9 +176,8 @@ def random_walker(graph: Adjacency, y: ArrayLike | None = None) -> RandomWalker:
     matrix = as_adjacency(graph)
     one_hot, nodes = _one_hot(graph, y)
     reached = _can_reach(matrix, nodes)
-    probabilities = _absorb(matrix, nodes, one_hot[nodes], reached)
-    prediction = np.where(reached, probabilities.argmax(axis=1), -1)
-    return RandomWalker(probabilities, prediction, _certain(matrix, nodes))
+    scores = _absorb(matrix, nodes, one_hot[nodes], reached)
+    return PropagatedLabels(scores, np.where(reached, scores.argmax(axis=1), -1), reached)
 
 
 def _one_hot(graph: Adjacency, y: ArrayLike | None) -> tuple[Floats, Nodes]:
@@ -231,11 +213,7 @@ def _certain(matrix: sp.csr_array, nodes: Nodes) -> Mask:
 
 
 def _absorb(
-    matrix: sp.csr_array,
-    nodes: Nodes,
-    values: Floats,
-    where: Mask,
-    source: Floats | None = None,
+    matrix: sp.csr_array, nodes: Nodes, values: Floats, where: Mask, source: Floats | None = None
 ) -> Floats:
     """Solve (D - A)_UU X = A_UB V + s for U, the nodes in `where` but not in B; 0 elsewhere."""
     inner = np.setdiff1d(np.flatnonzero(where), nodes)
@@ -248,28 +226,12 @@ def _absorb(
     return out
 
 
-@dataclass(frozen=True, eq=False)
-class PropagatedLabels:
-    """The result of label propagation.
-
-    Attributes:
-        scores: ``[n, c]``: the matrix F; a row of zeros where no label arrives.
-        prediction: ``[n]``: the class with the largest score; -1 where no label arrives.
-        reached: ``[n]``, bool: some label arrives.
-    """
-
-    scores: Floats
-    prediction: Nodes
-    reached: Mask
-
-
 def propagate_labels(
     graph: Adjacency,
     y: ArrayLike | None = None,
     *,
-    alpha: float | None = None,
-    mu: float | None = None,
-    operator: Operator = "random_walk",
+    alpha: float = 0.9,
+    operator: Literal["random_walk", "symmetric"] = "random_walk",
     num_iterations: int | None = None,
 ) -> PropagatedLabels:
     r"""Spread the known labels over the edges (Theorem 2).
@@ -278,19 +240,13 @@ def propagate_labels(
         F = (1 - \alpha) (I - \alpha M)^{-1} Y, \qquad
         F(t+1) = \alpha M F(t) + (1 - \alpha) Y, \quad F(0) = Y
 
-    With :math:`\alpha = 1 / (1 + \mu)` the closed form is the minimum of, for an undirected graph,
-
-    - ``symmetric``, :math:`M = D^{-1/2} A D^{-1/2}` (Zhou et al.):
-      :math:`\mathrm{Tr}(F^T \tilde\Delta F) + \mu \|F - Y\|^2`;
-    - ``random_walk``, :math:`M = P` (the paper):
-      :math:`\mathrm{Tr}(F^T \Delta F) + \mu \|D^{1/2} (F - Y)\|^2`.
+    What the closed form minimises is on the page docs/theory/labelings.md.
 
     Args:
         graph: The graph; weights count.
         y: Class of each node, negative = unknown; the labels of the graph if left out.
-        alpha: How much comes from the neighbours, in (0, 1). Give `alpha` or `mu`; 0.9 if neither.
-        mu: How much a deviation from the known labels costs, positive.
-        operator: The matrix M.
+        alpha: How much comes from the neighbours, in (0, 1).
+        operator: The matrix M: :math:`P = D^{-1} A` or :math:`D^{-1/2} A D^{-1/2}`.
         num_iterations: Run this many steps instead of the closed form.
 
     Shapes:
@@ -301,23 +257,18 @@ def propagate_labels(
         probabilities.
 
     Raises:
-        InputError: If alpha or mu is out of range, both are given, or no node is labelled.
+        InputError: If alpha is out of range or no node is labelled.
 
     Example:
         >>> path = np.diag([1.0, 1.0, 1.0], 1)
-        >>> propagate_labels(path + path.T, [0, -1, -1, 1], mu=0.25).prediction.tolist()
+        >>> propagate_labels(path + path.T, [0, -1, -1, 1], alpha=0.8).prediction.tolist()
         [0, 0, 1, 1]
 
     Reference:
         Zhou et al., Learning with local and global consistency, NeurIPS 2003.
     """
-    if (alpha is not None and mu is not None) or not (mu is None or mu > 0):
-        raise InputError(
-            f"alpha, mu: give one of them, mu positive, alpha = 1/(1+mu) (got {alpha}, {mu})"
-        )
-    share = 1.0 / (1.0 + mu) if mu is not None else 0.9 if alpha is None else alpha
-    if not 0 < share < 1:
-        raise InputError(f"alpha: must lie strictly between 0 and 1 (got {share})")
+    if not 0 < alpha < 1:
+        raise InputError(f"alpha: must lie strictly between 0 and 1 (got {alpha})")
     if operator not in ("random_walk", "symmetric"):
         raise InputError(f"operator: choose 'random_walk' or 'symmetric' (got {operator!r})")
     if num_iterations is not None and num_iterations < 0:
@@ -330,13 +281,13 @@ def propagate_labels(
         # Rows times their degree make I - alpha P symmetric on an undirected graph.
         degree = degrees(matrix)
         scale = np.where(degree > 0, degree, 1.0) if walk else np.ones(degree.size)
-        system = sp.csr_array(sp.diags_array(scale) @ (sp.eye_array(scale.size) - share * step))
-        right = (1 - share) * scale[:, None] * one_hot
+        system = sp.csr_array(sp.diags_array(scale) @ (sp.eye_array(scale.size) - alpha * step))
+        right = (1 - alpha) * scale[:, None] * one_hot
         scores = solve_sparse(system, right, symmetric=is_undirected(matrix))
     else:
         scores = one_hot.copy()
         for _ in range(num_iterations):
-            scores = share * (step @ scores) + (1 - share) * one_hot
+            scores = alpha * (step @ scores) + (1 - alpha) * one_hot
     reached = _can_reach(step, labelled)
     scores[~reached] = 0.0
     return PropagatedLabels(scores, np.where(reached, scores.argmax(axis=1), -1), reached)

@@ -57,18 +57,12 @@ def smallest_eigenpairs(
 
     .. math:: \tilde\Delta \phi_r = \lambda_r \phi_r, \qquad 0 = \lambda_1 \le \lambda_2 \le \dots
 
-    The random-walk Laplacian has the eigenvalues of the normalised one and the right eigenvectors
-    :math:`\psi_r = D^{-1/2} \phi_r`; :math:`1 - \lambda_r` are the eigenvalues of :math:`P`.
-
     Args:
         adjacency: An undirected graph, connected or not.
         num: How many pairs.
         laplacian: Which Laplacian.
         random_state: Seed of the starting vector of the iterative methods.
-        method: ``dense`` is the plain oracle; ``lanczos`` needs matrix products only; ``lobpcg``
-            divides by the diagonal, for very uneven degrees; ``shift_invert`` factorises the
-            matrix and finds tiny eigenvalues fast; ``auto`` takes the dense one for small graphs,
-            else LOBPCG or Lanczos, and where that stalls (long, thin graphs) shift-invert.
+        method: A solver (``dense`` is the plain oracle), or ``auto``: docs/theory/energies.md.
 
     Shapes:
         values ``[num]``, vectors ``[n, num]``.
@@ -106,8 +100,6 @@ def fiedler_pair(
     r"""The Fiedler value :math:`\lambda_2` and vector of the largest component.
 
     .. math:: \phi_2 = \arg\min_{x \ne 0,\; x \perp \phi_1} \frac{x^T \tilde\Delta x}{x^T x}
-
-    with :math:`\phi_1 \propto D^{1/2} 1`, the constant vector for the combinatorial Laplacian.
 
     Args:
         adjacency: An undirected graph.
@@ -212,9 +204,8 @@ def _lanczos(
 ) -> EigenPairs | None:
     """Implicitly restarted Lanczos at the lower end.
 
-    None if it did not converge; as the last resort a looser result with a warning. Lanczos can miss
-    one of two nearly equal eigenvalues. So what was found is shifted above the spectrum; as long as
-    the smallest of what is left lies below the largest found, it takes that one's place.
+    None if it did not converge; as the last resort a looser result with a warning. A missed one of
+    two nearly equal eigenvalues is found by shifting what was found above the spectrum.
     """
     n = matrix.shape[0]
     width = min(n - 1, 2 * num + 40)

@@ -67,8 +67,7 @@ def trace_ratio(graph: Adjacency, u: ArrayLike, *, orthonormalize: bool = False)
         graph: An undirected graph.
         u: One function on the nodes per column.
         orthonormalize: First replace the columns by an orthonormal basis of their span, the
-            constraint of the problem. Without it equal or constant columns can go below the
-            minimum rho*, down to 0.
+            constraint of the problem.
 
     Shapes:
         u ``[n, p]`` or ``[n]``.
