@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -18,7 +17,7 @@ from djgnn.graph.operator import SparseOperator
 from djgnn.jumps import arrival_ranks, twin_classes
 from djgnn.model.djgnn import DJGNN
 from djgnn.model.operators import GraphOperators
-from djgnn.model.views import Encoding, Features, GraphView, Windows
+from djgnn.model.views import Encoding, Features, GraphView, View
 from djgnn.pump import DiffusionPump, PumpOutput
 
 
@@ -82,7 +81,7 @@ class Memory:
 
 
 @dataclass(frozen=True, eq=False)
-class ArrivalView:
+class ArrivalView(View):
     """New nodes as rows; as sources the new ones are computed, the known ones are stored.
 
     Args:
@@ -97,7 +96,6 @@ class ArrivalView:
     known: Memory
     new: Arrivals
     features: Features
-    windows: Windows = (None, None)
 
     def encode(self) -> Encoding:
         """The first half of a pass: stored values of known nodes, then those of the new ones."""
@@ -164,10 +162,6 @@ class ArrivalView:
     def hop_rows(self, h: Tensor) -> Tensor:
         """The new nodes come last."""
         return h.index_select(0, self._index(h))
-
-    def inner(self, key: Hashable, h: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
-        """Of known and new nodes."""
-        return compute(h)
 
     def propagate(self, h: Tensor) -> Tensor:
         """From known and new nodes to the new ones."""

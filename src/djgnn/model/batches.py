@@ -22,7 +22,7 @@ from djgnn.graph.operator import SparseOperator, columns_of, distinct, take_rows
 from djgnn.jumps import JumpHierarchy
 from djgnn.model.djgnn import DJGNN
 from djgnn.model.operators import GraphOperators
-from djgnn.model.views import Encoding, Features, Windows
+from djgnn.model.views import Encoding, Features, View
 from djgnn.pump import DiffusionPump, PumpOutput
 from djgnn.pump.pump import pump
 
@@ -121,7 +121,7 @@ class BatchedDJGNN:
 
 
 @dataclass(frozen=True, eq=False)
-class BatchView:
+class BatchView(View):
     """The nodes of a batch.
 
     Args:
@@ -139,7 +139,6 @@ class BatchView:
     nodes: Tensor
     tables: Tables
     shared: dict[Hashable, Tensor] | None = None
-    windows: Windows = (None, None)
 
     @cached_property
     def _near(self) -> tuple[Tensor, Tensor, Tensor]:

@@ -35,45 +35,71 @@ class Multiplier(Protocol):
         """The product."""
 
 
-class View(Protocol):
+class View:
     """What a pass of the model asks for.
 
     *Rows* are the nodes whose logits are computed. *Sources* are the nodes whose values the rows
     need; what :meth:`djgnn.model.branches.Branch.encode` returns has one row per source.
+
+    Attributes:
+        features: X of the sources, ``[sources, F]``.
+        adjacency: Rows of A as the pump sees it, ``[rows, n]``.
     """
 
-    @property
-    def features(self) -> Features:
-        """X of the sources, ``[sources, F]``."""
+    if TYPE_CHECKING:  # attributes or properties of the subclasses
 
-    @property
-    def adjacency(self) -> Multiplier:
-        """Rows of A as the pump sees it, ``[rows, n]``."""
+        @property
+        def features(self) -> Features: ...  # noqa: D102
+        @property
+        def adjacency(self) -> Multiplier: ...  # noqa: D102
 
     @property
     def windows(self) -> Windows:
-        """Of which larger tensors sources and rows are parts, for dropout; of none by default."""
+        """Of which larger tensors sources and rows are parts, for dropout; none by default."""
+        return None, None
+
+    def rows(self, index: Tensor) -> View:
+        """Some of the rows, with the same sources; only of views of all nodes."""
+        raise NotImplementedError
 
     def positions(self, pump: DiffusionPump) -> PumpOutput:
         """Positions of all nodes, and the losses of the pump."""
+        raise NotImplementedError
 
     def filters(self, model: DJGNN, u: Tensor) -> FilterTable:
         """The filters of the sources."""
+        raise NotImplementedError
 
     def aggregate(self, table: FilterTable, h: Tensor) -> Tensor:
         """Normalised filters times h: from the sources to the rows."""
+        raise NotImplementedError
 
     def hop(self, weight: Tensor, bias: Tensor, further: int = 0) -> Tensor:
         """The normalised adjacency times X W, plus b, of the nodes that `further` hops need."""
+        raise NotImplementedError
 
     def hop_rows(self, h: Tensor) -> Tensor:
         """A copy of the rows, out of what :meth:`hop` gave with ``further=0``."""
+        raise NotImplementedError
 
     def inner(self, key: Hashable, h: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
-        """New values of the sources from h, row by row; views of one evaluation share them."""
+        """New values of the sources from h, row by row; views of one evaluation may share them."""
+        return compute(h)
 
     def propagate(self, h: Tensor) -> Tensor:
         """The normalised adjacency times h, values of the nodes that one further hop needs."""
+        raise NotImplementedError
+
+    def gather(self, logits: Tensor) -> Tensor:
+        """Logits of the rows of all processes, from those of this one."""
+        return logits
+
+    def reduce(self, parameters: Iterable[Tensor]) -> None:
+        """Sum the gradients of all processes."""
+
+    def whole(self, encoding: Encoding) -> Encoding:
+        """An encoding with the filters of all nodes."""
+        return encoding
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +146,7 @@ class DJOutput:
 
 
 @dataclass(frozen=True, eq=False)
-class GraphView:
+class GraphView(View):
     """A graph in one process: the sources are all nodes, the rows all of them or some.
 
     Args:
@@ -141,7 +167,6 @@ class GraphView:
     homophilic: SparseOperator
     index: Tensor | None = None
     ranks: Tensor | None = None
-    windows: Windows = (None, None)
 
     @classmethod
     def of(cls, features: Features, operators: GraphOperators) -> GraphView:
@@ -183,21 +208,6 @@ class GraphView:
         """Chosen by index."""
         return h.clone() if self.index is None else h.index_select(0, self.index)
 
-    def inner(self, key: Hashable, h: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
-        """Of all nodes at once."""
-        return compute(h)
-
     def propagate(self, h: Tensor) -> Tensor:
         """One product."""
         return self.homophilic @ h
-
-    def gather(self, logits: Tensor) -> Tensor:
-        """Logits of the rows of all processes: this one has them."""
-        return logits
-
-    def reduce(self, parameters: Iterable[Tensor]) -> None:
-        """Gradients of all processes: this one has them."""
-
-    def whole(self, encoding: Encoding) -> Encoding:
-        """An encoding whose filters are those of all nodes: they are."""
-        return encoding

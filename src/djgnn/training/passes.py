@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -36,22 +35,6 @@ class Passes(Protocol):
 
     def evaluate(self) -> Tensor:
         """Logits of all nodes, without dropout or gradients."""
-
-
-class TrainingView(View, Protocol):
-    """A view of all nodes, of which every process of a run may hold a part."""
-
-    def rows(self, index: Tensor) -> TrainingView:
-        """Some rows, the same on every process."""
-
-    def gather(self, logits: Tensor) -> Tensor:
-        """The rows of all processes."""
-
-    def reduce(self, parameters: Iterable[Tensor]) -> None:
-        """Sum the gradients of all processes."""
-
-    def whole(self, encoding: Encoding) -> Encoding:
-        """An encoding with the filters of all nodes."""
 
 
 def choose_passes(
@@ -121,9 +104,7 @@ class ViewPasses(_Update):
 
     module: DJGNN
 
-    def __init__(
-        self, module: DJGNN, view: TrainingView, targets: Targets, config: TrainConfig
-    ) -> None:
+    def __init__(self, module: DJGNN, view: View, targets: Targets, config: TrainConfig) -> None:
         super().__init__(module, targets, config)
         self.view, self.rows = view, view.rows(targets.train)
         self._encoding: Encoding | None = None

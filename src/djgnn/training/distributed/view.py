@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from djgnn.jumps import TwinClasses, single_classes, twin_classes
 from djgnn.model import DJGNN
 from djgnn.model.dropout import Window
 from djgnn.model.operators import gcn_normalize, treat
-from djgnn.model.views import Encoding, Features, Windows
+from djgnn.model.views import Encoding, Features, View, Windows
 from djgnn.pump import DiffusionPump, PumpOutput
 from djgnn.pump.pump import gram_orthogonality, pump, ratio_of
 from djgnn.training.config import RunConfig
@@ -71,8 +71,8 @@ class ShardOperators:
 
 
 @dataclass(frozen=True, eq=False)
-class ShardView:
-    """A view (:class:`djgnn.model.views.View`) whose sources are the nodes of one process.
+class ShardView(View):
+    """A view whose sources are the nodes of one process.
 
     Every process must make the same calls at the same time.
 
@@ -185,10 +185,6 @@ class ShardView:
     def hop_rows(self, h: Tensor) -> Tensor:
         """Chosen by index."""
         return h.index_select(0, self.index)
-
-    def inner(self, key: Hashable, h: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
-        """Of the own nodes at once."""
-        return compute(h)
 
     def propagate(self, h: Tensor) -> Tensor:
         """One product, with the rows of h that other processes have."""
