@@ -9,19 +9,19 @@ import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from djgnn.baselines import baseline_config, search_space
 from djgnn.bench.cell import Recipe
 from djgnn.bench.spec import CellSpec, code_version, make_spec
+from djgnn.checking import check_fields
 from djgnn.errors import InputError
 from djgnn.training.config import resolve
 
 if TYPE_CHECKING:
     import optuna
 
-SAMPLERS = ("tpe", "random")
-PRUNERS = ("median", "hyperband", "none")
 STARTUP = 5
 """Trials that are never pruned, so that there is something to compare with."""
 BEAT, GRACE, RETRIES = 20, 120, 2
@@ -69,18 +69,14 @@ class Search:
     splits: tuple[int, ...]
     base: Mapping[str, Any] = field(hash=False)
     space: Mapping[str, Any] = field(hash=False)
-    sampler: str = "tpe"
-    pruner: str = "median"
+    sampler: Literal["tpe", "random"] = "tpe"
+    pruner: Literal["median", "hyperband", "none"] = "median"
     seed: int = 0
     data_sha256: str = ""
     code: str = ""
 
     def __post_init__(self) -> None:
-        for key, allowed in (("sampler", SAMPLERS), ("pruner", PRUNERS)):
-            if getattr(self, key) not in allowed:
-                raise InputError(
-                    f"{key}: must be one of {', '.join(allowed)} (got '{getattr(self, key)}')"
-                )
+        check_fields(self)
 
     @property
     def name(self) -> str:
@@ -96,37 +92,27 @@ class Search:
             InputError: If the parameters make no configuration.
         """
         base = CellSpec(self.label, self.dataset, self.base, self.splits, self.seed, evaluate=False)
-        spec = make_spec(
-            self.label, self.dataset, self.splits, recipe=base.recipe(), changes=params
-        )
-        return replace(base, config=spec.config)
+        changed = {"recipe": base.recipe(), "changes": params}
+        return replace(base, config=make_spec(self.label, self.dataset, (), **changed).config)
 
     def sampler_of(self, number: int) -> optuna.samplers.BaseSampler:
         """The sampler of one trial, seeded by its number: a resumed search draws the same."""
         samplers, seed = need_optuna().samplers, self.seed * 1_000_003 + number
-        sampler: optuna.samplers.BaseSampler = samplers.RandomSampler(seed=seed)
-        if self.sampler == "tpe":
-            # Parameters one by one, when they are asked for: by then the number is known.
-            sampler = samplers.TPESampler(seed=seed, constant_liar=True, multivariate=False)
-        return sampler
+        # Parameters one by one, when they are asked for: by then the number is known.
+        tpe = partial(samplers.TPESampler, constant_liar=True, multivariate=False)
+        return (tpe if self.sampler == "tpe" else samplers.RandomSampler)(seed=seed)
 
     def suggest(self, trial: optuna.Trial) -> dict[str, Any]:
         """Draw the parameters of a trial, option by option."""
-
-        def draw(name: str, kind: Mapping[str, Any]) -> Any:
+        for name, kind in self.space.items():
             if "values" in kind:
-                return trial.suggest_categorical(name, list(kind["values"]))
+                trial.suggest_categorical(name, list(kind["values"]))
+                continue
             ends = (kind["low"], kind["high"])
             whole = all(isinstance(end, int) for end in ends)
-            suggest = trial.suggest_int if whole else trial.suggest_float
-            return suggest(name, *ends, log=bool(kind.get("log", False)))
-
-        return {name: draw(name, kind) for name, kind in self.space.items()}
-
-    def random_params(self, number: int) -> dict[str, Any]:
-        """What the random sampler gives trial `number`, without a study."""
-        study = need_optuna().create_study(sampler=self.sampler_of(number))
-        return self.suggest(study.ask())
+            suggest: Any = trial.suggest_int if whole else trial.suggest_float
+            suggest(name, *ends, log=bool(kind.get("log", False)))
+        return trial.params
 
 
 def make_search(
@@ -157,11 +143,13 @@ def make_search(
             else baseline_config(model)
         )
         space = search_space(model)
+        config = make_spec(label, dataset, splits, epochs=epochs, recipe=base).config
+        code = "" if any_code else code_version()
+        return Search(label, dataset, splits, config, space, code=code, **options)
+    except InputError:
+        raise
     except ValueError as error:
         raise InputError(f"search: {error}") from error
-    config = make_spec(label, dataset, splits, epochs=epochs, recipe=base).config
-    code = "" if any_code else code_version()
-    return Search(label, dataset, splits, config, space, code=code, **options)
 
 
 def open_study(search: Search, url: str) -> optuna.Study:
@@ -191,9 +179,11 @@ def open_study(search: Search, url: str) -> optuna.Study:
             ":, / and % in a password as %40, %3A, %2F, %25"
         ) from None
     url = re.sub("^postgres(ql)?://", "postgresql+psycopg2://", url)
-    pruners = {"hyperband": lib.pruners.HyperbandPruner(max_resource=len(search.splits))}
-    pruners["median"] = lib.pruners.MedianPruner(n_startup_trials=STARTUP)
-    alone = lib.pruners.NopPruner()
+    pruner = lib.pruners.NopPruner()
+    if search.pruner == "median" and len(search.splits) > 1:
+        pruner = lib.pruners.MedianPruner(n_startup_trials=STARTUP)
+    elif search.pruner == "hyperband" and len(search.splits) > 1:
+        pruner = lib.pruners.HyperbandPruner(max_resource=len(search.splits))
     for attempt in range(1, OPENING + 1):
         try:
             storage = lib.storages.RDBStorage(
@@ -201,7 +191,9 @@ def open_study(search: Search, url: str) -> optuna.Study:
                 {"connect_args": {"timeout": 60}} if url.startswith("sqlite:") else {},
                 heartbeat_interval=BEAT,
                 grace_period=GRACE,
-                heartbeat_stale_trial_callback=retry_callback(RETRIES),
+                heartbeat_stale_trial_callback=lib.storages.RetryHeartbeatStaleTrialCallback(
+                    RETRIES
+                ),
             )
             study: optuna.Study = lib.create_study(
                 storage=storage,
@@ -209,7 +201,7 @@ def open_study(search: Search, url: str) -> optuna.Study:
                 direction="maximize",
                 load_if_exists=True,
                 sampler=search.sampler_of(0),
-                pruner=pruners.get(search.pruner, alone) if len(search.splits) > 1 else alone,
+                pruner=pruner,
             )
             return study
         except (ImportError, SQLAlchemyError) as error:
@@ -221,8 +213,3 @@ def open_study(search: Search, url: str) -> optuna.Study:
                 ) from error
             time.sleep(0.05 * 2**attempt)
     raise AssertionError("not reached")
-
-
-def retry_callback(most: int | None = None) -> Any:
-    """Optuna's callback that puts a copy of a trial into the queue, at most so many times."""
-    return need_optuna().storages.RetryHeartbeatStaleTrialCallback(max_retry=most)

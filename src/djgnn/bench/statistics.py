@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
-
-from djgnn.checking import json_values
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -45,11 +43,6 @@ class Paired:
         """Whether the gap is at most one standard error: not worth a claim."""
         return abs(self.difference) <= self.standard_error
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON; infinite ones as ``None``."""
-        values: dict[str, Any] = json_values(asdict(self))
-        return values
-
 
 def compare(a: ArrayLike, b: ArrayLike, test_to_train: float, resolution: float = 0.0) -> Paired:
     """Compare two models split by split.
@@ -68,7 +61,14 @@ def compare(a: ArrayLike, b: ArrayLike, test_to_train: float, resolution: float 
         >>> round(found.difference, 3), round(found.t, 3), found.p_wilcoxon
         (2.5, 2.236, 0.125)
     """
-    first, second = _pairs(a, b)
+    first, second = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    if first.shape != second.shape or first.ndim != 1 or first.size == 0:
+        raise ValueError(
+            "scores must come in pairs, one per split and model "
+            f"(got {first.shape} and {second.shape})"
+        )
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        raise ValueError("scores must be finite; leave out splits without a test score (got NaN)")
     difference = first - second
     t, p, error = corrected_t(difference, test_to_train, resolution)
     return Paired(
@@ -205,14 +205,12 @@ def verdicts(
     Returns:
         For each set the verdict and the adjusted p values of the corrected t test and of Wilcoxon.
     """
-    names = list(comparisons)
-    by_t = holm([comparisons[name].p_t for name in names])
-    by_rank = holm([comparisons[name].p_wilcoxon for name in names])
-    found = {}
-    for name, p, q in zip(names, by_t, by_rank, strict=True):
-        sign = int(np.sign(comparisons[name].difference))
-        found[name] = (sign if p < alpha else 0, p, q)
-    return found
+    by_t = holm([pair.p_t for pair in comparisons.values()])
+    by_rank = holm([pair.p_wilcoxon for pair in comparisons.values()])
+    return {
+        name: (int(np.sign(pair.difference)) if p < alpha else 0, p, q)
+        for (name, pair), p, q in zip(comparisons.items(), by_t, by_rank, strict=True)
+    }
 
 
 def sentence(a: str, b: str, comparisons: Mapping[str, Paired], alpha: float = 0.05) -> str:
@@ -295,15 +293,3 @@ def critical_difference(models: int, sets: int, alpha: float = 0.05) -> float:
     """
     q = float(stats.studentized_range.ppf(1 - alpha, models, np.inf)) / math.sqrt(2)
     return q * math.sqrt(models * (models + 1) / (6 * sets))
-
-
-def _pairs(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    first, second = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-    if first.shape != second.shape or first.ndim != 1 or first.size == 0:
-        raise ValueError(
-            "scores must come in pairs, one per split and model "
-            f"(got {first.shape} and {second.shape})"
-        )
-    if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        raise ValueError("scores must be finite; leave out splits without a test score (got NaN)")
-    return first, second

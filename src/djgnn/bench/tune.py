@@ -27,9 +27,9 @@ import yaml
 from djgnn.bench import search as searches
 from djgnn.bench.pool import Runner, Worker
 from djgnn.bench.record import SplitRecord
-from djgnn.bench.search import Search, need_optuna, open_study, retry_callback
+from djgnn.bench.search import Search, need_optuna, open_study
 from djgnn.bench.spec import CellSpec, gather_facts
-from djgnn.bench.store import Store
+from djgnn.bench.store import Store, make_folder
 from djgnn.bench.tables import BEST, SEARCH
 from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     import optuna
 
 Run = Callable[[CellSpec, int], SplitRecord]
-Follow = Callable[[Any], None]
 HISTORY = "history.csv"
 POLL = 0.5
 """Seconds between two looks at trials that other processes are running."""
@@ -58,7 +57,7 @@ def run_search(
     workers: int = 0,
     device: str = "auto",
     data: str | Path | None = None,
-    follow: Follow | None = None,
+    follow: Callable[[Any], None] | None = None,
     any_code: bool = False,
 ) -> None:
     """Run trials until as many as asked for are finished, here or in other processes.
@@ -93,12 +92,9 @@ def run_search(
                 worker.close()
 
 
-def _run_trials(
-    search: Search, url: str, trials: int, store: Store, follow: Follow | None, run: Run
-) -> None:
+def _run_trials(search: Search, url: str, trials: int, store: Store, follow: Any, run: Run) -> None:
     """Run one trial after another until the study has enough."""
     lib, study = need_optuna(), open_study(search, url)
-    retry = retry_callback()
 
     def objective(trial: optuna.Trial) -> float:
         place = sum(t.number < trial.number for t in counted_trials(study))
@@ -116,7 +112,7 @@ def _run_trials(
         except BaseException:  # interrupted, or an error that is not the configuration's
             frozen = study.get_trials()[trial.number]
             if not frozen.state.is_finished():
-                retry(study, frozen)
+                lib.storages.RetryHeartbeatStaleTrialCallback()(study, frozen)
             raise
 
     def finished(_: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
@@ -141,15 +137,14 @@ def counted_trials(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
     their first heartbeat.
     """
     found = study.get_trials(deepcopy=False)
-    retried = {number for t in found for number in retry_callback().retry_history(t)}
+    history = need_optuna().storages.RetryHeartbeatStaleTrialCallback.retry_history
+    dropped = {number for t in found for number in history(t)}
     late = datetime.now() - timedelta(seconds=searches.GRACE)
-
-    def dead(t: optuna.trial.FrozenTrial) -> bool:
+    for t in found:
         silent = t.state.name == "RUNNING" and "process" not in t.user_attrs
-        return silent and (t.datetime_start or late) <= late
-
-    dropped = {t.number for t in found if "surplus" in t.user_attrs or dead(t)}
-    return [t for t in found if t.number not in retried | dropped]
+        if "surplus" in t.user_attrs or (silent and (t.datetime_start or late) <= late):
+            dropped.add(t.number)
+    return [t for t in found if t.number not in dropped]
 
 
 def finished_trials(study: optuna.Study, trials: int) -> list[optuna.trial.FrozenTrial]:
@@ -206,11 +201,10 @@ def export_specs(search: Search, trials: int, store: Store) -> list[CellSpec]:
     """
     found = []
     for number in range(trials):
-        spec = search.spec(search.random_params(number))
-        splits = tuple(store.missing(spec, search.data_sha256))
-        if splits:
-            found.append(replace(spec, splits=splits))
-    return found
+        study = need_optuna().create_study(sampler=search.sampler_of(number))
+        spec = search.spec(search.suggest(study.ask()))
+        found.append(replace(spec, splits=tuple(store.missing(spec, search.data_sha256))))
+    return [spec for spec in found if spec.splits]
 
 
 def best_trial(trials: Sequence[Any]) -> Any:
@@ -230,11 +224,8 @@ def write_search(search: Search, url: str, trials: int, folder: str | Path) -> d
     """Write the best configuration, the card and the history of a search; returns the card."""
     finished = finished_trials(open_study(search, url), trials)
     best = best_trial(finished)
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
     states = [t.state.name.lower() for t in finished]
-    attributes = [pair for t in finished for pair in t.user_attrs.items()]
-    codes = sorted({str(value) for name, value in attributes if name.startswith("code_")})
+    codes = {str(t.user_attrs.get(f"code_{s}", "")) for t in finished for s in search.splits}
     card: dict[str, Any] = {
         "study": search.name,
         "model": search.label,
@@ -244,14 +235,10 @@ def write_search(search: Search, url: str, trials: int, folder: str | Path) -> d
         "best_trial": place_of(best),
         "validation_mean": best.value,
         "params": best.params,
-        "splits": list(search.splits),
         "epochs": search.base["training"]["epochs"],
-        "sampler": search.sampler,
-        "pruner": search.pruner,
-        "seed": search.seed,
-        "space": search.space,
+        **{k: getattr(search, k) for k in ("splits", "sampler", "pruner", "seed", "space")},
         "data_sha256": search.data_sha256,
-        "code": ", ".join(codes),
+        "code": ", ".join(sorted(codes - {""})),
         "versions": {**versions(), "optuna": need_optuna().__version__},
     }
     config = dict(search.spec(best.params).config)
@@ -260,13 +247,14 @@ def write_search(search: Search, url: str, trials: int, folder: str | Path) -> d
         config["source"] = said
     text = f"# {search.label} on {search.dataset}: {said}\n"
     contents = {
-        BEST: text + yaml.safe_dump(config, sort_keys=False),
-        SEARCH: json.dumps(card, indent=1, allow_nan=False) + "\n",
         HISTORY: _history(search, finished),
+        SEARCH: json.dumps(card, indent=1, allow_nan=False) + "\n",
+        BEST: text + yaml.safe_dump(config, sort_keys=False),
     }
-    for name in (HISTORY, SEARCH, BEST):
-        with atomic_write(place / name) as file:
-            file.write(contents[name].encode("utf-8"))
+    make_folder(Path(folder))
+    for name, content in contents.items():
+        with atomic_write(Path(folder) / name) as file:
+            file.write(content.encode("utf-8"))
     return card
 
 
