@@ -31,21 +31,25 @@ def test_effects_are_differences_of_the_cells(plan, tmp_path: Path) -> None:
     def tests(spec, key="test"):
         return store.cell(spec, plan.facts[spec.dataset].sha256).result().mean(key)
 
+    plain = {
+        (spec.label, spec.dataset): spec for title, spec, _, key in plan.pairs if key != "test"
+    }
+    treated = {(a.label, a.dataset): (a, b) for title, a, b, _ in plan.pairs if "Symm" in title}
     assert set(plan.facts) == set(SETS)
     oracles, directions, cornells = measure_effects(plan, store).values()
     oracle = {(e.model, e.dataset): e for e in oracles}
     assert len(oracle) == 6
-    spec = plan.plain["gcn", "texas"]
+    spec = plain["gcn", "texas"]
     assert oracle["gcn", "texas"].size == pytest.approx(tests(spec, "oracle_test") - tests(spec))
     assert all(effect.size >= 0 for effect in oracle.values())
 
     ways = {(e.model, e.dataset): e for e in directions}
     assert set(ways) == {(m, d) for m in ("gcn", "mlp") for d in ("texas", "cornell_old")}
     assert ways["mlp", "texas"].size == 0.0  # it does not see the graph
-    given, symmetric = (plan.treated["gcn", "texas", way] for way in ("given", "symmetric"))
+    given, symmetric = treated["gcn", "texas"]
     assert ways["gcn", "texas"].size == pytest.approx(tests(symmetric) - tests(given))
 
-    old, new = (plan.plain["gcn", name] for name in ("cornell_old", "cornell"))
+    old, new = (plain["gcn", name] for name in ("cornell_old", "cornell"))
     assert cornells[0].size == pytest.approx(tests(old) - tests(new))
     errors = []
     for spec in (old, new):  # two splits that overlap; at least one test node

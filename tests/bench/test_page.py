@@ -63,7 +63,7 @@ def test_equal_means_are_bold_together_and_warned_about() -> None:
 def test_a_lead_of_one_node_on_both_of_two_splits_is_no_claim() -> None:
     node = 100 / 37
     cells = [cell("mlp", "texas", [60 + node, 70 + node]), cell("gcn", "texas", [60, 70])]
-    assert FACTS["texas"].node_worth((0, 1)) == pytest.approx(node)
+    assert FACTS["texas"].overlap((0, 1)) == pytest.approx((37 / 87, node))
     page = markdown(cells)
     assert "| gcn | texas | +2.70 | 2.60 | - |" in page
     assert "better than" not in page

@@ -10,7 +10,7 @@ import pytest
 from djgnn.bench import spec as specs
 from djgnn.bench.pool import Runner, describe
 from djgnn.bench.record import SplitRecord, read_records
-from djgnn.bench.spec import CellSpec, DataFacts, data_key, make_spec, metric_of
+from djgnn.bench.spec import CellSpec, DataFacts, data_key, make_spec
 from djgnn.errors import InputError
 from djgnn.graph import Graph
 
@@ -51,7 +51,10 @@ def test_the_data_of_a_result_is_its_hash_and_how_it_is_scored(tiny: Graph) -> N
     assert auc.content_hash == more.content_hash == tiny.content_hash
     keys = [SPEC.key(0, data_key(graph), "code") for graph in (tiny, auc, more)]
     assert len(set(keys)) == 3
-    assert [metric_of(data_key(graph)) for graph in (auc, more)] == ["roc_auc", "accuracy"]
+    assert [data_key(g).partition("+")[2] for g in (auc, more)] == [
+        "roc_auc",
+        f"classes={more.num_classes}",
+    ]
     assert DataFacts.of(auc).sha256 == data_key(auc)
 
 

@@ -68,13 +68,11 @@ class Document:
 def write_document(document: Document, folder: str | Path, stem: str = "table") -> list[Path]:
     """Write the page in its three forms, and its drawings beside it; returns the files."""
     contents = {f"{stem}.{form}": render(document, form) for form in ("md", "html", "tex")}
-    drawn = [section for section in document.sections if section.figure is not None]
-    contents |= {section.figure_name: section.figure or "" for section in drawn}
-    files = [Path(folder) / name for name in contents]
-    for file, content in zip(files, contents.values(), strict=True):
-        with atomic_write(file) as stream:
+    contents |= {s.figure_name: s.figure for s in document.sections if s.figure is not None}
+    for name, content in contents.items():
+        with atomic_write(Path(folder) / name) as stream:
             stream.write(content.encode("utf-8"))
-    return files
+    return [Path(folder) / name for name in contents]
 
 
 def render(document: Document, form: str) -> str:

@@ -18,7 +18,7 @@ from djgnn.bench.document import Document, Grid, Section, render, write_document
 from djgnn.bench.page import origins, without_score
 from djgnn.bench.spec import CellSpec, DataFacts, gather_facts, make_spec
 from djgnn.bench.statistics import corrected_t
-from djgnn.bench.store import FinishedCell, Store, finished_cells
+from djgnn.bench.store import Store, finished_cells
 from djgnn.bench.tables import chosen_splits
 from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write
@@ -62,17 +62,15 @@ VERSIONS = (
 
 @dataclass(frozen=True)
 class EffectsPlan:
-    """The cells of the study: as configured, and on the directed sets once per direction."""
+    """Pairs of cells: a title, the cell before, the one after, and the figure to read of that."""
 
-    models: tuple[str, ...]
-    plain: dict[tuple[str, str], CellSpec]
-    treated: dict[tuple[str, str, str], CellSpec]
+    pairs: tuple[tuple[str, CellSpec, CellSpec, str], ...]
     facts: dict[str, DataFacts]
 
     @property
     def specs(self) -> tuple[CellSpec, ...]:
-        """All of them, each once."""
-        every = (*self.plain.values(), *self.treated.values())
+        """All cells, each once."""
+        every = [spec for _, *both, _ in self.pairs for spec in both]
         return tuple(spec for i, spec in enumerate(every) if spec not in every[:i])
 
 
@@ -111,24 +109,25 @@ def plan_effects(
     if not facts:
         raise InputError(f"effects: no data set is here; {next(iter(refused.values()))}")
     twin = {before: after for before, after, _ in PAIRS}
-    plain, treated = {}, {}
-    for dataset, fact in facts.items():
-        chosen = chosen_splits(splits, fact)
-        for model in models:
-            # Both versions of a set run with the settings of one, or the settings would count too.
-            settings = make_spec(
-                model, twin.get(dataset, dataset), chosen, epochs=epochs, preset=preset
-            )
-            options: dict[str, Any] = {"seed": seed, "recipe": settings.recipe()}
-            plain[model, dataset] = make_spec(model, dataset, chosen, **options)
-            own = model.partition(":")[0] == "djgnn"
-            edges = ("pump_adjacency", "homophilic_adjacency") if own else ("adjacency",)
-            for way in VARIANTS if dataset in DIRECTED else ():
-                changes = dict.fromkeys(edges, way)
-                treated[model, dataset, way] = make_spec(
-                    model, dataset, chosen, changes=changes, **options
-                )
-    return EffectsPlan(tuple(models), plain, treated, facts)
+
+    def cell(model: str, dataset: str, way: str | None = None) -> CellSpec:
+        # Both versions of a set run with the settings of one, or the settings would count too.
+        chosen, named = chosen_splits(splits, facts[dataset]), twin.get(dataset, dataset)
+        recipe = make_spec(model, named, chosen, epochs=epochs, preset=preset).recipe()
+        own = model.partition(":")[0] == "djgnn"
+        edges = ("pump_adjacency", "homophilic_adjacency") if own else ("adjacency",)
+        changes = {} if way is None else dict.fromkeys(edges, way)
+        return make_spec(model, dataset, chosen, seed=seed, recipe=recipe, changes=changes)
+
+    plain = {(model, dataset): cell(model, dataset) for dataset in facts for model in models}
+    pairs = [(TITLES[0], spec, spec, "oracle_test") for spec in plain.values()]
+    for model, dataset in ((m, d) for m in models for d in facts if d in DIRECTED):
+        given, symmetric = (cell(model, dataset, way) for way in VARIANTS)
+        pairs.append((TITLES[1], given, symmetric, "test"))
+    for before, after, title in PAIRS:
+        if before in facts and after in facts:
+            pairs += [(title, plain[m, before], plain[m, after], "test") for m in models]
+    return EffectsPlan(tuple(pairs), facts)
 
 
 def measure_effects(plan: EffectsPlan, store: Store) -> dict[str, list[Effect]]:
@@ -136,64 +135,33 @@ def measure_effects(plan: EffectsPlan, store: Store) -> dict[str, list[Effect]]:
 
     Oracle and direction are paired by split; two versions of a data set have other nodes.
     """
-    pairs = [(TITLES[0], spec, spec, "oracle_test") for spec in plan.plain.values()]
-    places = [(model, dataset) for model in plan.models for dataset in plan.facts]
-    for place in (place for place in places if (*place, VARIANTS[0]) in plan.treated):
-        given, symmetric = (plan.treated[*place, way] for way in VARIANTS)
-        pairs.append((TITLES[1], given, symmetric, "test"))
-    for before, after, title in PAIRS:
-        for model in plan.models:
-            if before in plan.facts and after in plan.facts:
-                specs = (plan.plain[model, before], plan.plain[model, after])
-                pairs.append((title, *specs, "test"))
+
+    def error(values: Any, spec: CellSpec) -> float:
+        """The splits of a data set overlap, so that every error is the corrected one."""
+        return corrected_t(values, *plan.facts[spec.dataset].overlap(spec.splits))[2]
+
     found: dict[str, list[Effect]] = {}
-    for title, *both, key in pairs:
-        cells = [store.cell(spec, plan.facts[spec.dataset].sha256) for spec in both]
-        first, second = (cell if cell is not None and cell.scored else None for cell in cells)
-        if first is not None and second is not None:
-            found.setdefault(title, []).append(_effect(plan, first, second, key))
+    for title, before, after, key in plan.pairs:
+        cells = [store.cell(spec, plan.facts[spec.dataset].sha256) for spec in (before, after)]
+        scored = [cell for cell in cells if cell is not None and cell.scored]
+        if len(scored) < 2:
+            continue
+        first = np.array([record.figures().test for record in scored[0].records])
+        second = np.array([getattr(record.figures(), key) for record in scored[1].records])
+        if before.dataset == after.dataset:
+            size = error(second - first, after)
+        else:
+            size = math.hypot(error(first, before), error(second, after))
+        means = (float(first.mean()), float(second.mean()))
+        found.setdefault(title, []).append(Effect(after.label, after.dataset, *means, size))
     return found
-
-
-def _effect(plan: EffectsPlan, before: FinishedCell, after: FinishedCell, key: str) -> Effect:
-    """Two cells, of the second the figure `key`; other nodes are not paired.
-
-    The splits of a data set overlap, so that every error is the corrected one.
-    """
-
-    def error(values: Any, cell: FinishedCell) -> float:
-        fact, splits = plan.facts[cell.spec.dataset], cell.spec.splits
-        return corrected_t(values, fact.test_to_train(splits), fact.node_worth(splits))[2]
-
-    first = np.array([record.figures().test for record in before.records])
-    second = np.array([getattr(record.figures(), key) for record in after.records])
-    if before.spec.dataset == after.spec.dataset:
-        size = error(second - first, after)
-    else:
-        size = math.hypot(error(first, before), error(second, after))
-    means = (float(first.mean()), float(second.mean()))
-    return Effect(after.spec.label, after.spec.dataset, *means, size)
 
 
 def write_effects(
     plan: EffectsPlan, store: Store, *, command: str, page: Path | None = None
 ) -> list[Path]:
-    """Write the page of the study from what is finished, and the cells as JSON lines."""
-    cells = finished_cells(plan.specs, plan.facts, store)
-    document = compose_effects(plan, store, cells, command)
-    files = [store.write_results(cells), *write_document(document, store.folder, "protocol")]
-    if page is not None:
-        with atomic_write(page) as stream:
-            stream.write(render(document, "md").encode("utf-8"))
-        files.append(page)
-    return files
-
-
-def compose_effects(
-    plan: EffectsPlan, store: Store, cells: Sequence[FinishedCell], command: str
-) -> Document:
-    """The page: one table per effect."""
-    measured = measure_effects(plan, store)
+    """Write the page, one table per effect, from what is finished, and the cells as JSON lines."""
+    cells, measured = finished_cells(plan.specs, plan.facts, store), measure_effects(plan, store)
     parts = [(TITLES[0], ORACLE, ("validation", "oracle")), (TITLES[1], DIRECTION, VARIANTS)]
     for (before, after, title), explained in zip(PAIRS, VERSIONS, strict=True):
         parts += [(title, explained, (before, after))] if title in measured else []
@@ -216,7 +184,12 @@ def compose_effects(
     if left:
         remarks.append(f"Not finished: {left} more cells. Run the command again.")
     sections.append(Section("Failures and provenance", remarks=tuple(remarks)))
-    return Document("What the protocol does to the figures", (INTRODUCTION,), tuple(sections))
+    document = Document("What the protocol does to the figures", (INTRODUCTION,), tuple(sections))
+    files = [store.write_results(cells), *write_document(document, store.folder, "protocol")]
+    if page is not None:
+        with atomic_write(page) as stream:
+            stream.write(render(document, "md").encode("utf-8"))
+    return [*files, *([] if page is None else [page])]
 
 
 def _section(

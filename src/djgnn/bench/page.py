@@ -125,20 +125,7 @@ def compare_cells(a: FinishedCell, b: FinishedCell, facts: Facts) -> Paired | No
     if not splits:
         return None
     first, second = ([of[split] for split in splits] for of in tests)
-    fact = facts[a.spec.dataset]
-    return compare(first, second, fact.test_to_train(splits), fact.node_worth(splits))
-
-
-def compare_models(cells: Cells, a: str, b: str, facts: Facts) -> dict[str, Paired]:
-    """Two models on every data set where both have test scores."""
-    found = {}
-    for dataset in dict.fromkeys(name for _, name in cells):
-        first, second = cells.get((a, dataset)), cells.get((b, dataset))
-        if first is not None and second is not None and first.scored and second.scored:
-            pair = compare_cells(first, second, facts)
-            if pair is not None:
-                found[dataset] = pair
-    return found
+    return compare(first, second, *facts[a.spec.dataset].overlap(splits))
 
 
 def rank_models(cells: Cells, alpha: float = 0.05) -> Ranking | None:
@@ -183,16 +170,14 @@ def warnings(cells: Cells, facts: Facts) -> list[str]:
         column.sort(key=lambda cell: -cell.result().mean("test"))
         names = [cell.spec.label for cell in column]
         means = [cell.result().mean("test") for cell in column]
-        first = leaders(means)
-        if len(first) > 1:
+        shared = len(leaders(means))
+        pair = compare_cells(column[0], column[1], facts) if len(column) > 1 else None
+        if shared > 1:
             found.append(
-                f"{dataset}: {', '.join(names[: len(first) - 1])} and {names[len(first) - 1]} "
+                f"{dataset}: {', '.join(names[: shared - 1])} and {names[shared - 1]} "
                 f"share the largest mean ({means[0]:.2f}); do not claim it for one of them."
             )
-        elif len(column) > 1:
-            pair = compare_cells(column[0], column[1], facts)
-            if pair is None or not pair.within_one_error:
-                continue
+        elif pair is not None and pair.within_one_error:
             error = f"one standard error ({pair.standard_error:.2f})"
             if pair.num_splits == 1:
                 error = "any standard error, for there is one split only"
@@ -297,7 +282,12 @@ def _tests(cells: Cells, reference: str, facts: Facts) -> list[Section]:
     words = {1: "better", -1: "worse", 0: "cannot tell"}
     rows, sentences = [], []
     for other in dict.fromkeys(label for label, _ in cells if label != reference):
-        found = compare_models(cells, reference, other, facts)
+        found = {}
+        for dataset in dict.fromkeys(name for _, name in cells):
+            both = [cells.get((label, dataset)) for label in (reference, other)]
+            scored = [cell for cell in both if cell is not None and cell.scored]
+            if len(scored) == 2 and (pair := compare_cells(scored[0], scored[1], facts)):
+                found[dataset] = pair
         if found:
             sentences.append(sentence(reference, other, found))
         for dataset, (verdict, p_t, p_rank) in verdicts(found).items():

@@ -10,7 +10,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 import msgspec
 
-from djgnn.bench.spec import CellSpec, DataFacts, code_version, metric_of
+from djgnn.bench.spec import CLASSES, USUAL_METRIC, CellSpec, DataFacts, code_version
 from djgnn.checking import Natural, NonNegative, Score, Text
 from djgnn.errors import InputError
 from djgnn.graph.files import read_limited
@@ -145,7 +145,8 @@ class SplitRecord(msgspec.Struct, frozen=True, tag_field="format", tag=FORMAT, o
                 "its key is not that of its model, configuration, data, seed, split and code "
                 f"(got {record.key!r})"
             )
-        if record.metric != metric_of(record.data_sha256):
+        said = [p for p in record.data_sha256.split("+")[1:] if not p.startswith(CLASSES)]
+        if record.metric != (*said, USUAL_METRIC)[0]:
             raise ValueError(f"its metric is not that of its data (got {record.metric!r})")
         return record
 

@@ -92,15 +92,17 @@ class Search:
             InputError: If the parameters make no configuration.
         """
         base = CellSpec(self.label, self.dataset, self.base, self.splits, self.seed, evaluate=False)
-        changed = {"recipe": base.recipe(), "changes": params}
-        return replace(base, config=make_spec(self.label, self.dataset, (), **changed).config)
+        of = (self.label, self.dataset, self.splits)
+        return replace(base, config=make_spec(*of, recipe=base.recipe(), changes=params).config)
 
     def sampler_of(self, number: int) -> optuna.samplers.BaseSampler:
         """The sampler of one trial, seeded by its number: a resumed search draws the same."""
         samplers, seed = need_optuna().samplers, self.seed * 1_000_003 + number
         # Parameters one by one, when they are asked for: by then the number is known.
         tpe = partial(samplers.TPESampler, constant_liar=True, multivariate=False)
-        return (tpe if self.sampler == "tpe" else samplers.RandomSampler)(seed=seed)
+        chosen: optuna.samplers.BaseSampler
+        chosen = (tpe if self.sampler == "tpe" else samplers.RandomSampler)(seed=seed)
+        return chosen
 
     def suggest(self, trial: optuna.Trial) -> dict[str, Any]:
         """Draw the parameters of a trial, option by option."""

@@ -146,17 +146,6 @@ def data_key(graph: Graph) -> str:
     return "+".join(parts)
 
 
-def metric_of(data_sha256: str) -> str:
-    """The metric that a :func:`data_key` names.
-
-    Example:
-        >>> metric_of("1f2e"), metric_of("1f2e+roc_auc"), metric_of("1f2e+classes=7")
-        ('accuracy', 'roc_auc', 'accuracy')
-    """
-    parts = data_sha256.split("+")[1:]
-    return next((part for part in parts if not part.startswith(CLASSES)), USUAL_METRIC)
-
-
 @dataclass(frozen=True)
 class DataFacts:
     """What is known of a data set; `sizes` are train, validation, test nodes per split.
@@ -184,15 +173,16 @@ class DataFacts:
             counterpart=str(graph.card.get("counterpart") or ""),
         )
 
-    def test_to_train(self, splits: Sequence[int]) -> float:
-        """Test nodes divided by training nodes, over the given splits."""
-        train, test = (sum(self.sizes[s][part] for s in splits) for part in (0, 2))
-        return test / train if train else 0.0
+    def overlap(self, splits: Sequence[int]) -> tuple[float, float]:
+        """What a test over splits that overlap needs, see :func:`~.statistics.corrected_t`.
 
-    def node_worth(self, splits: Sequence[int]) -> float:
-        """What one test node is worth in percent of accuracy; 0 for ROC-AUC, of finer steps."""
-        nodes = sum(self.sizes[split][2] for split in splits)
-        return 100 * len(splits) / nodes if self.metric == "accuracy" and nodes else 0.0
+        Returns:
+            Test nodes divided by training nodes; what one test node is worth in percent of
+            accuracy, 0 for ROC-AUC, which has finer steps.
+        """
+        train, test = (sum(self.sizes[s][part] for s in splits) for part in (0, 2))
+        worth = 100 * len(splits) / test if self.metric == "accuracy" and test else 0.0
+        return test / train if train else 0.0, worth
 
 
 def gather_facts(
@@ -250,10 +240,9 @@ def make_spec(
         raise InputError(f"model: only the DJ-GNN has presets, {wanted} (got '{label}')")
     wanted_changes = {**(changes or {}), **({} if epochs is None else {"epochs": epochs})}
     try:
-        if recipe is None:
-            own = model == "djgnn"
-            name = variant or preset
-            recipe = resolve(name, dataset) if own else baseline_config(model, dataset)
+        if recipe is None and model == "djgnn":
+            recipe = resolve(variant or preset, dataset)
+        recipe = recipe or baseline_config(model, dataset)
         if model_of(recipe) != model:
             raise ValueError(f"the configuration is one of {model_of(recipe)}, not of {model}")
         # As JSON gives it back, so that a key is the same on both sides.

@@ -14,14 +14,7 @@ from typing import Any, NotRequired, TypedDict
 import yaml
 
 from djgnn.bench.cell import Recipe
-from djgnn.bench.spec import (
-    MODELS,
-    CellSpec,
-    DataFacts,
-    gather_facts,
-    make_spec,
-    read_recipe,
-)
+from djgnn.bench.spec import MODELS, CellSpec, DataFacts, gather_facts, make_spec, read_recipe
 from djgnn.checking import Natural, Text, check_file
 from djgnn.errors import InputError
 
@@ -144,9 +137,8 @@ def plan_table(request: TableRequest, data: str | Path | None = None) -> TablePl
         splits = chosen_splits(request.splits, fact)
         for label in dict.fromkeys(request.models):
             recipe, budgets[label, dataset] = _tuned(request, label, dataset)
-            options: dict[str, Any] = {"seed": request.seed, "preset": request.preset}
-            options |= {"epochs": request.epochs, "recipe": recipe}
-            specs.append(make_spec(label, dataset, splits, **options))
+            options: Any = {k: getattr(request, k) for k in ("seed", "preset", "epochs")}
+            specs.append(make_spec(label, dataset, splits, recipe=recipe, **options))
     remarks += _budget_remarks(request, budgets, facts)
     return TablePlan(request, tuple(specs), facts, tuple(remarks))
 
@@ -221,21 +213,17 @@ def _differences(budgets: Budgets, facts: Mapping[str, DataFacts]) -> list[str]:
     searches = {cell: budget for cell, budget in budgets.items() if budget is not None}
     found = []
     for name in ("epochs", "sampler", "pruner"):
-        values = {str(budget.get(name)) for budget in searches.values()}
-        if len(values) > 1:
-            found.append(f"{name} {', '.join(sorted(values))}")
+        values = sorted({str(budget.get(name)) for budget in searches.values()})
+        found += [f"{name} {', '.join(values)}"] if len(values) > 1 else []
     for dataset, fact in facts.items():
         here = {label: budget for (label, name), budget in searches.items() if name == dataset}
-        splits = {
-            label: "unknown" if (of := budget.get("splits")) is None else " ".join(map(str, of))
-            for label, budget in here.items()
-        }
+        listed = {label: budget.get("splits") for label, budget in here.items()}
+        splits = {k: "unknown" if v is None else " ".join(map(str, v)) for k, v in listed.items()}
         if len(set(splits.values())) > 1:
             shown = ", ".join(f"{label} {text}" for label, text in splits.items())
             found.append(f"splits on {dataset} ({shown})")
-        other = [label for label, b in here.items() if b.get("data_sha256") != fact.sha256]
-        if other:
-            found.append(f"{dataset} is not the data that was searched on ({', '.join(other)})")
+        other = ", ".join(label for label, b in here.items() if b.get("data_sha256") != fact.sha256)
+        found += [f"{dataset} is not the data that was searched on ({other})"] if other else []
     return found
 
 

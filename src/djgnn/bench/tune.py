@@ -207,24 +207,21 @@ def export_specs(search: Search, trials: int, store: Store) -> list[CellSpec]:
     return [spec for spec in found if spec.splits]
 
 
-def best_trial(trials: Sequence[Any]) -> Any:
-    """The complete trial with the best mean validation score, the earliest of equals.
+def write_search(search: Search, url: str, trials: int, folder: str | Path) -> dict[str, Any]:
+    """Write the best configuration, the card and the history of a search; returns the card.
+
+    The best is the complete trial with the largest mean validation score, the earliest of equals.
 
     Raises:
         RuntimeError: If no trial is complete.
     """
-    complete = [t for t in trials if t.state.name == "COMPLETE"]
-    if not complete:
-        reasons = {t.user_attrs.get("reason", "") for t in trials} - {""}
-        raise RuntimeError(f"no trial of the search is complete: {'; '.join(sorted(reasons))}")
-    return max(complete, key=lambda t: (t.value, -place_of(t)))
-
-
-def write_search(search: Search, url: str, trials: int, folder: str | Path) -> dict[str, Any]:
-    """Write the best configuration, the card and the history of a search; returns the card."""
     finished = finished_trials(open_study(search, url), trials)
-    best = best_trial(finished)
     states = [t.state.name.lower() for t in finished]
+    if "complete" not in states:
+        reasons = {t.user_attrs.get("reason", "") for t in finished} - {""}
+        raise RuntimeError(f"no trial of the search is complete: {'; '.join(sorted(reasons))}")
+    complete = [t for t in finished if t.state.name == "COMPLETE"]
+    best = max(complete, key=lambda t: (t.value, -place_of(t)))
     codes = {str(t.user_attrs.get(f"code_{s}", "")) for t in finished for s in search.splits}
     card: dict[str, Any] = {
         "study": search.name,

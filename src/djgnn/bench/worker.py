@@ -13,10 +13,9 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TextIO
 
 from djgnn.bench.pool import run_units
 from djgnn.bench.record import read_records
@@ -64,6 +63,8 @@ def run_lines(lines: Iterable[str], options: argparse.Namespace) -> int:
     if options.out is not None and options.out.is_file():
         records = read_records(options.out)
         known = {r.key for r in records if r.done or not options.retry_failed}
+        with options.out.open("r+b") as file:  # half a line of a killed run is cut off
+            file.truncate(file.read().rfind(b"\n") + 1)
     units = [
         (spec, split)
         for spec in specs
@@ -83,7 +84,13 @@ def run_lines(lines: Iterable[str], options: argparse.Namespace) -> int:
         total_limit=options.time_limit,
     )
     count = 0
-    with _appended(options.out) as stream:
+    if options.out is not None:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        nullcontext(sys.stdout)
+        if options.out is None
+        else options.out.open("a", encoding="utf-8") as stream
+    ):
         for count, record in enumerate(run, start=1):
             stream.write(record.to_json() + "\n")
             stream.flush()
@@ -99,20 +106,6 @@ def run_lines(lines: Iterable[str], options: argparse.Namespace) -> int:
     left, spent = len(units) - count, time.monotonic() - begun
     print(f"{count} splits in {spent:.0f} s, {left} left", file=sys.stderr)
     return 1 if left or refused else 0
-
-
-@contextmanager
-def _appended(path: Path | None) -> Iterator[TextIO]:
-    """The output, after whole lines only: half a line of a killed run is cut off."""
-    if path is None:
-        yield sys.stdout
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as file:
-        file.seek(0)
-        file.truncate(file.read().rfind(b"\n") + 1)
-    with path.open("a", encoding="utf-8") as stream:
-        yield stream
 
 
 if __name__ == "__main__":
