@@ -25,13 +25,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from djgnn.graph import degree_corrected_sbm, random_splits
+from djgnn.graph import random_splits
 from djgnn.training import resolve
 from djgnn.training.distributed import Group, exchange, join
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets
 from djgnn.training.passes import choose_passes
 from djgnn.training.provenance import PeakMemory
+from large_sbm import degree_corrected_sbm
 
 WARM_UP, DEGREE = 2, 6.9
 

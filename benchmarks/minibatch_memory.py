@@ -26,13 +26,14 @@ from pathlib import Path
 import torch
 
 from djgnn.cli.memory import c_library
-from djgnn.graph import degree_corrected_sbm, random_splits
+from djgnn.graph import random_splits
 from djgnn.training.config import resolve
 from djgnn.training.inputs import build_djgnn, choose_device, initialize, seeded
 from djgnn.training.loop import Targets
 from djgnn.training.minibatch import BatchPasses
 from djgnn.training.passes import ViewPasses
 from djgnn.training.provenance import PeakMemory
+from large_sbm import degree_corrected_sbm
 
 DEGREE, FEATURES, HIDDEN, JUMPS = 7, 128, 64, 3
 COLUMNS = ("nodes", "held", "tables", "step", "rest", "evaluate", "full step", "full evaluate")

@@ -3,7 +3,7 @@
     python benchmarks/scale.py [--device cpu|cuda] [--nodes 20000,169343] [--rounds 5] [--plot FILE]
 
 Graphs are heterophilic block models with power-law degrees (the law of
-`djgnn.graph.degree_corrected_sbm`, drawn on the device), 128 features, 6.9 edges per node unless
+`large_sbm.degree_corrected_sbm`, drawn on the device), 128 features, 6.9 edges per node unless
 --edges says otherwise. The step is forward (pump, exact ranks, all branches), loss, backward and
 Adam, with nothing frozen, in a CUDA graph where there are few nodes, as in `fit`; hidden 64 and
 K = 3, so six branches, 384 columns in all. GCN has two layers with 384 hidden columns, LINKX 384

@@ -14,10 +14,10 @@ import warnings
 from itertools import pairwise
 from typing import get_args
 
-from djgnn.graph import degree_corrected_sbm
 from djgnn.spectral import fiedler_pair, homophily, structural_heterophily, symmetrize
 from djgnn.spectral.heterophily import HomophilyMethod
 from djgnn.training.provenance import PeakMemory
+from large_sbm import degree_corrected_sbm
 
 
 def measure(nodes: int, edges: int, share: float) -> str:

@@ -10,7 +10,7 @@ from djgnn.graph.arrivals import Arrivals, arrivals, check_related
 from djgnn.graph.graph import Graph, Split, random_splits
 from djgnn.graph.npz import read_npz, write_npz
 from djgnn.graph.registry import Card, available, find, known, load
-from djgnn.graph.sbm import degree_corrected_sbm, heterophilic_sbm, stochastic_block_model
+from djgnn.graph.sbm import heterophilic_sbm, stochastic_block_model
 from djgnn.graph.table_rules import reading_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ __all__ = [
     "arrivals",
     "available",
     "check_related",
-    "degree_corrected_sbm",
     "find",
     "from_frames",
     "heterophilic_sbm",
