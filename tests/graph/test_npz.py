@@ -84,7 +84,7 @@ BAD = {
     "object edges": ({"edge_index": np.array([{}])}, "'edge_index' holds Python objects"),
     "shape": (
         BASE | {"edge_index": np.zeros((3, 2), int)},
-        r"edge_index: must have shape \[2, E\]",
+        r"edge_index: must have shape \[2, \*\]",
     ),
     "scalar y": (BASE | {"y": np.int64(3)}, "number of nodes is unknown"),
     "part of a CSR": (BASE | {"x_data": np.ones(2)}, "all of x_data"),

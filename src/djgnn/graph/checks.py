@@ -4,23 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, get_args
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from djgnn.checking import check_file
 from djgnn.errors import InputError
 
 if TYPE_CHECKING:
     from djgnn.graph.graph import Graph
 
+Metric = Literal["accuracy", "roc_auc"]
+
 MASKS = ("train_mask", "val_mask", "test_mask")
-METRICS = ("accuracy", "roc_auc")
-TEXTS = ("name", "title", "paper_name", "direction", "source", "loader", "counterpart")
-LISTS = ("oddities", "features")
+METRICS = get_args(Metric)
 MOST_NODES = 2**31 - 1
 FEW_CLASSES = 1000
+NOT_FINITE = "not a finite number; fill or drop missing values (NaN, infinity) first"
+
+
+class Facts(TypedDict):
+    """The facts of ``graph.card`` that this package reads; any others may be there."""
+
+    metric: NotRequired[Metric]
+    name: NotRequired[str | None]
+    title: NotRequired[str | None]
+    paper_name: NotRequired[str | None]
+    direction: NotRequired[str | None]
+    source: NotRequired[str | None]
+    loader: NotRequired[str | None]
+    counterpart: NotRequired[str | None]
+    oddities: NotRequired[list[str]]
+    features: NotRequired[list[str]]
 
 
 def stored_fields(graph: Graph) -> dict[str, Any]:
@@ -39,17 +56,37 @@ def stored_fields(graph: Graph) -> dict[str, Any]:
             "num_nodes: an empty graph has nothing to classify; give a whole number from 1 to "
             f"{MOST_NODES} (got {n!r})"
         )
-    edge_index = _edge_index(graph.edge_index, int(n))
-    y = _labels(graph.y, int(n), graph.class_names)
-    names = {key: _names(getattr(graph, key), key) for key in ("node_names", "class_names")}
-    if names["node_names"] is not None and len(names["node_names"]) != n:
-        raise InputError(
-            f"node_names: there must be one per node, {n} (got {len(names['node_names'])})"
+    edges: Any = graph.edge_index if np.size(graph.edge_index) else np.zeros((2, 0), np.int64)
+    edges = _array("edge_index", edges, np.int64, (2, None), "sources above targets")
+    if edges.size and (edges.min() < 0 or edges.max() >= n):
+        problem = (
+            f"no such node, ids count from 0 and are below num_nodes={n}; raise num_nodes, drop "
+            "the edge, or let `Graph.from_csv` number named nodes"
         )
-    fields = {"num_nodes": int(n), "edge_index": edge_index, "y": y, "card": _card(graph.card)}
-    fields["edge_weight"] = _edge_weight(graph.edge_weight, edge_index.shape[1])
-    fields["x"] = _features(graph.x, int(n))
-    return fields | names | _masks({key: getattr(graph, key) for key in MASKS}, y, int(n))
+        _refuse("edge_index", edges, (edges < 0) | (edges >= n), problem)
+    if not isinstance(graph.card, Mapping):
+        raise InputError(f"card: must be a mapping of facts (got {type(graph.card).__name__})")
+    card = MappingProxyType(dict(graph.card))
+    check_file(dict(card), Facts, "card", "correct it")
+    fields: dict[str, Any] = {"num_nodes": int(n), "edge_index": edges, "card": card}
+    fields["x"] = None if graph.x is None else _features(graph.x, int(n))
+    fields["y"] = None if graph.y is None else _labels(graph.y, int(n), graph.class_names)
+    fields["edge_weight"] = weight = graph.edge_weight
+    if weight is not None:
+        shape = (edges.shape[1],)
+        weight = _array("edge_weight", weight, np.float32, shape, "one entry per edge")
+        _refuse(
+            "edge_weight", weight, weight < 0, "must not be negative; degrees need zero or more"
+        )
+        fields["edge_weight"] = weight
+    for key in ("node_names", "class_names"):
+        names = getattr(graph, key)
+        fields[key] = None if names is None else _names(key, names)
+    if fields["node_names"] is not None and len(fields["node_names"]) != n:
+        raise InputError(
+            f"node_names: there must be one per node, {n} (got {len(fields['node_names'])})"
+        )
+    return fields | _masks({key: getattr(graph, key) for key in MASKS}, fields["y"], int(n))
 
 
 def check_trainable(
@@ -60,124 +97,109 @@ def check_trainable(
     Raises:
         InputError: If there is nothing to learn from, to select on, or to distinguish.
     """
+    problem = ""
     if y is None or not (y >= 0).any():
-        raise InputError("y: no node has a label; give some, training needs them")
-    if num_classes < 2 or np.unique(y[y >= 0]).size < 2:
-        raise InputError(
+        problem = "y: no node has a label; give some, training needs them"
+    elif num_classes < 2 or np.unique(y[y >= 0]).size < 2:
+        problem = (
             "y: all labelled nodes are of one class; there is nothing to learn. "
             "Give labels of at least two classes"
         )
-    if not np.any(train):
-        raise InputError("train_mask: no training node in this split; give at least one per class")
-    if np.unique(y[train]).size < 2:
-        raise InputError(
-            "train_mask: the training nodes are all of one class; give at least two classes"
-        )
-    if not np.any(val):
-        raise InputError(
+    elif not np.any(train):
+        problem = "train_mask: no training node in this split; give at least one per class"
+    elif np.unique(y[train]).size < 2:
+        problem = "train_mask: the training nodes are all of one class; give at least two classes"
+    elif not np.any(val):
+        problem = (
             "val_mask: no validation node in this split; the best epoch is chosen on validation "
             "nodes. Give some, or let `random_splits` set a part of the labels aside"
         )
-    if metric == "roc_auc" and np.unique(y[val]).size < 2:
-        raise InputError(
-            "val_mask: the validation nodes are all of one class, which has no ROC-AUC; give both"
-        )
+    elif metric == "roc_auc" and np.unique(y[val]).size < 2:
+        problem = "val_mask: the validation nodes are all of one class: no ROC-AUC; give both"
+    if problem:
+        raise InputError(problem)
 
 
-def _edge_index(value: Any, n: int) -> NDArray[np.int64]:
-    """Two rows of whole numbers between 0 and n-1."""
+def _array(
+    key: str,
+    value: Any,
+    dtype: Any,
+    shape: tuple[int | None, ...],
+    meaning: str,
+    finite: bool = True,
+) -> NDArray[Any]:
+    """A field in its stored type: whole numbers, finite numbers or truth values; read-only.
+
+    Args:
+        key: The field, for messages.
+        value: What the user gave.
+        dtype: ``int64``, ``float32`` or ``bool``.
+        shape: Its sizes, ``None`` = any.
+        meaning: What the sizes are, for messages.
+        finite: Whether to refuse infinite numbers.
+
+    Raises:
+        InputError: If the shape or the type is another, or a number is not finite.
+    """
     array = np.asarray(value)
-    if array.size == 0 and array.ndim <= 2:
-        array = np.zeros((2, 0), dtype=np.int64)
-    if array.ndim != 2 or array.shape[0] != 2:
-        raise InputError(
-            f"edge_index: must have shape [2, E], sources above targets (got {list(array.shape)})"
-        )
-    array = _whole_numbers(array, "edge_index")
-    if array.size and (array.min() < 0 or array.max() >= n):
-        bad = (array < 0) | (array >= n)
-        place = _first(bad)
-        node = int(array[tuple(place)])
-        remedy = (
-            "node ids count from 0; name the nodes and let `Graph.from_csv` number them"
-            if node < 0
-            else f"ids must be below num_nodes={n}; raise num_nodes or drop the edge"
-        )
-        raise InputError(
-            f"edge_index{place}: node {node} does not exist ({int(bad.sum())} such entries); "
-            f"{remedy}"
-        )
-    return _frozen(array, np.int64)
-
-
-def _edge_weight(value: Any, num_edges: int) -> NDArray[np.float32] | None:
-    """One finite, non-negative number per edge."""
-    if value is None:
-        return None
-    array = _single(value, "edge_weight")
-    if array.shape != (num_edges,):
-        raise InputError(
-            f"edge_weight: must have one entry per edge, [{num_edges}] (got {list(array.shape)})"
-        )
-    _check_finite(array, "edge_weight")
-    if (array < 0).any():
-        place = _first(array < 0)
-        raise InputError(
-            f"edge_weight{place}: must not be negative (got {array[place[0]]:g}); degrees and "
-            "volumes need weights of zero or more"
-        )
+    _check_shape(key, array.shape, shape, meaning)
+    kind, wrong = array.dtype.kind, ""
+    if dtype == np.float32 and kind not in "biuf":
+        wrong = "numbers; encode text and objects"
+    elif dtype == np.bool_ and kind != "b" and not (kind in "iu" and np.isin(array, (0, 1)).all()):
+        wrong = "boolean values, True = in this part"
+    elif dtype == np.int64 and kind == "f":
+        whole = np.isfinite(array) & (array == np.rint(array))
+        _refuse(key, array, ~whole, "must hold whole numbers; a reader numbers named ones")
+    elif dtype == np.int64 and kind not in "iu":
+        wrong = "whole numbers; a reader such as `Graph.from_csv` numbers named nodes and classes"
+    if wrong:
+        raise InputError(f"{key}: must hold {wrong} (got {array.dtype})")
+    flags = array.flags
+    if array.dtype != dtype or not (flags.owndata and flags.c_contiguous) or flags.writeable:
+        with np.errstate(over="ignore"):  # what is too large becomes infinite
+            array = np.array(array, dtype=dtype, order="C", copy=True)
+        array.flags.writeable = False
+    if finite and dtype == np.float32:
+        _refuse(key, array, ~np.isfinite(array), NOT_FINITE)
     return array
 
 
-def _features(x: Any, n: int) -> NDArray[np.float32] | sp.csr_array | None:
+def _features(x: Any, n: int) -> NDArray[np.float32] | sp.csr_array:
     """A finite matrix with one row per node; sparse stays sparse."""
-    if x is None:
-        return None
-    shape = np.shape(x)
-    if len(shape) != 2 or shape[0] != n:
-        raise InputError(f"x: must be a matrix with one row per node, {n} (got {list(shape)})")
     if not sp.issparse(x):
-        array = _single(x, "x")
-        _check_finite(array, "x")
-        return array
+        return _array("x", x, np.float32, (n, None), "one row per node")
+    _check_shape("x", x.shape, (n, None), "one row per node")
     matrix = sp.csr_array(x, copy=True)
     matrix.sum_duplicates()
-    matrix.data = _single(matrix.data, "x")
-    if not np.isfinite(matrix.data).all():
-        entry = int(np.argmin(np.isfinite(matrix.data)))
-        row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
-        _check_finite(matrix.data, "x", place=[row, int(matrix.indices[entry])])
+    matrix.data = _array("x", matrix.data, np.float32, (None,), "", finite=False)
+    bad = ~np.isfinite(matrix.data)
+    if bad.any():
+        row = int(np.searchsorted(matrix.indptr, np.argmax(bad), side="right")) - 1
+        place = [row, int(matrix.indices[np.argmax(bad)])]
+        _refuse("x", matrix.data, bad, NOT_FINITE, place)
     for part in (matrix.data, matrix.indices, matrix.indptr):
         part.flags.writeable = False
     return matrix
 
 
-def _labels(y: Any, n: int, class_names: Any) -> NDArray[np.int64] | None:
+def _labels(y: Any, n: int, class_names: Any) -> NDArray[np.int64]:
     """One class per node, -1 for unknown.
 
     Without names no class may be beyond the number of nodes, or 1000 if there are fewer nodes: a
     part of a graph keeps the classes of the whole.
     """
-    if y is None:
-        return None
-    array = np.asarray(y)
-    if array.shape != (n,):
-        raise InputError(f"y: must have one entry per node, [{n}] (got {list(array.shape)})")
-    array = _whole_numbers(array, "y")
-    largest = int(array.max())
-    if (array < -1).any():
-        place = _first(array < -1)
-        raise InputError(
-            f"y{place}: classes count from 0 and -1 means unknown (got {int(array[place[0]])})"
-        )
-    if class_names is not None and largest >= len(class_names):
-        raise InputError(f"y: class {largest} has no name (got {len(class_names)} class_names)")
-    if class_names is None and largest >= max(n, FEW_CLASSES):
-        raise InputError(
-            f"y[{int(np.argmax(array))}]: a graph of {n} nodes cannot have that many classes; "
-            f"number the classes from 0 without gaps, or give `class_names` (got class {largest})"
-        )
-    return _frozen(array, np.int64)
+    array = _array("y", y, np.int64, (n,), "one entry per node")
+    most = max(n, FEW_CLASSES) if class_names is None else len(class_names)
+    problem = (
+        f"a graph of {n} nodes cannot have that many classes; number the classes from 0 without "
+        "gaps, or give `class_names`"
+        if class_names is None
+        else f"this class has no name; give more than {most} `class_names`"
+    )
+    _refuse("y", array, array < -1, "classes count from 0 and -1 means unknown")
+    _refuse("y", array, array >= most, problem)
+    return array
 
 
 def _masks(
@@ -191,126 +213,60 @@ def _masks(
         raise InputError(f"{', '.join(missing)}: missing; give all three masks or none")
     if y is None:
         raise InputError("y: missing; masks need labels to point at")
-    checked = {}
+    checked: dict[str, NDArray[np.bool_] | None] = {}
+    used = np.zeros(0, dtype=np.int8)
     for key in MASKS:
-        array = np.asarray(masks[key])
-        if array.dtype.kind in "iu" and np.isin(array, (0, 1)).all():
-            array = array.astype(np.bool_)
-        if array.dtype != np.bool_:
-            raise InputError(f"{key}: must be boolean, True = in this part (got {array.dtype})")
-        array = array[:, None] if array.ndim == 1 else array
-        if array.ndim != 2 or array.shape[0] != n or array.shape[1] == 0:
-            raise InputError(
-                f"{key}: must have shape [{n}] or [{n}, splits] (got {list(array.shape)})"
-            )
-        if (array & (y < 0)[:, None]).any():
-            node, split = _first(array & (y < 0)[:, None])
-            raise InputError(
-                f"{key}: node {node} of split {split} has no label (y = -1); take unlabelled "
-                "nodes out of the masks"
-            )
-        checked[key] = _frozen(array, np.bool_)
-    if len({mask.shape for mask in checked.values()}) > 1:
-        shapes = ", ".join(f"{key} {list(mask.shape)}" for key, mask in checked.items())
-        raise InputError(f"masks: must have the same number of splits (got {shapes})")
-    for a, b in (MASKS[:2], MASKS[1:], MASKS[::2]):
-        both = checked[a] & checked[b]
-        if both.any():
-            node, split = _first(both)
-            raise InputError(
-                f"{a} and {b}: overlap in split {split}, first at node {node} "
-                f"({int(both[:, split].sum())} nodes there); a node belongs to one part only"
-            )
-    return dict(checked)
+        mask = np.asarray(masks[key])
+        mask = mask[:, None] if mask.ndim == 1 else mask
+        splits = used.shape[1] if checked else max(1, mask.shape[-1] if mask.ndim else 1)
+        meaning = "or of one dimension, and the same number of splits in all three masks"
+        mask = _array(key, mask, np.bool_, (n, splits), meaning)
+        bare = mask & (y < 0)[:, None]
+        _refuse(key, y, bare, "this node has no label; take unlabelled nodes out of the masks")
+        used = used + mask if checked else mask.astype(np.int8)
+        _refuse(key, used, used > 1, "overlaps another mask; a node belongs to one part of a split")
+        checked[key] = mask
+    return checked
 
 
-def _names(value: Any, key: str) -> tuple[str, ...] | None:
+def _names(key: str, value: Any) -> tuple[str, ...]:
     """Distinct names that can be written."""
-    if value is None:
-        return None
-    names = tuple(map(str, value))
-    first = {name: place for place, name in reversed(list(enumerate(names)))}
+    names, seen = tuple(map(str, value)), set()
     for place, name in enumerate(names):
-        _check_text(name, f"{key}[{place}]")
-        if first[name] != place:
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"{key}[{place}]: has a character that cannot be written as UTF-8; rename it "
+                f"(got {name[:80]!r}, character {error.start})"
+            ) from error
+        if name in seen:
             raise InputError(f"{key}: {name!r} occurs twice; names must be distinct")
+        seen.add(name)
     return names
 
 
-def _card(card: Any) -> Mapping[str, Any]:
-    """A mapping whose known facts are of their types; other facts are left alone."""
-    if not isinstance(card, Mapping):
-        raise InputError(f"card: must be a mapping of facts (got {type(card).__name__})")
-    metric = card.get("metric", "accuracy")
-    if metric not in METRICS:
-        raise InputError(f"card['metric']: must be one of {', '.join(METRICS)} (got {metric!r})")
-    for key in TEXTS:
-        if not isinstance(card.get(key), str | None):
-            raise InputError(f"card[{key!r}]: must be text (got {card[key]!r:.80})")
-        _check_text(card.get(key) or "", f"card[{key!r}]")
-    for key in LISTS:
-        texts = card.get(key, ())
-        if not isinstance(texts, list | tuple) or not all(isinstance(t, str) for t in texts):
-            raise InputError(f"card[{key!r}]: must be a list of texts (got {texts!r:.80})")
-        for place, text in enumerate(texts):
-            _check_text(text, f"card[{key!r}][{place}]")
-    return MappingProxyType(dict(card))
+def _check_shape(
+    key: str, found: tuple[int, ...], wanted: tuple[int | None, ...], meaning: str
+) -> None:
+    """Refuse another shape than the one wanted, where ``None`` is any size."""
+    sizes = zip(wanted, found, strict=False)
+    if len(found) != len(wanted) or any(size not in (None, there) for size, there in sizes):
+        shape = ", ".join("*" if size is None else str(size) for size in wanted)
+        raise InputError(f"{key}: must have shape [{shape}], {meaning} (got {list(found)})")
 
 
-def _check_text(value: str, where: str) -> None:
-    """Half a surrogate pair can be held in memory but not be written."""
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(
-            f"{where}: has a character that cannot be written as UTF-8; rename it "
-            f"(got {value[:80]!r}, character {error.start})"
-        ) from error
-
-
-def _first(bad: NDArray[np.bool_]) -> list[int]:
-    """The place of the first True."""
-    return [int(v) for v in np.argwhere(bad)[0]]
-
-
-def _whole_numbers(array: NDArray[Any], key: str) -> NDArray[Any]:
-    if array.dtype.kind in "iu":
-        return array
-    got = str(array.dtype)
-    if array.dtype.kind == "f":
-        bad = ~np.isfinite(array) | (array != np.rint(array))
-        if not bad.any():
-            return array.astype(np.int64)
-        got = f"{array[tuple(_first(bad))]} at {_first(bad)}"
-    raise InputError(
-        f"{key}: must hold whole numbers (got {got}); for named nodes or classes use a reader "
-        "such as `Graph.from_csv`, which numbers them"
-    )
-
-
-def _single(value: Any, key: str) -> NDArray[np.float32]:
-    """Read-only single precision; what is too large for it becomes infinite."""
-    array = np.asarray(value)
-    if array.dtype.kind not in "biuf":
-        raise InputError(f"{key}: must hold numbers (got {array.dtype}); encode text and objects")
-    return _frozen(array, np.float32)
-
-
-def _check_finite(array: NDArray[Any], key: str, place: list[int] | None = None) -> None:
-    bad = ~np.isfinite(array)
+def _refuse(
+    key: str,
+    array: NDArray[Any],
+    bad: NDArray[np.bool_],
+    problem: str,
+    place: list[int] | None = None,
+) -> None:
+    """Raise an error at the first bad entry, if there is one; `place` is where it is said to be."""
     if bad.any():
+        first = tuple(int(v) for v in np.unravel_index(np.argmax(bad), bad.shape))
+        got = array[first[: array.ndim]]
         raise InputError(
-            f"{key}{place or _first(bad)}: not a finite number ({int(bad.sum())} such entries); "
-            "fill or drop missing values (NaN, infinity) first"
+            f"{key}{place or list(first)}: {problem} ({int(bad.sum())} such entries) (got {got})"
         )
-
-
-def _frozen(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """A read-only copy; what is read-only already and owns its memory is taken as it is."""
-    flags = array.flags
-    if array.dtype == dtype and flags.owndata and flags.c_contiguous and not flags.writeable:
-        return array
-    with np.errstate(over="ignore"):
-        owned = np.array(array, dtype=dtype, order="C", copy=True)
-    owned.flags.writeable = False
-    return owned

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 from xml.etree.ElementTree import Element, ParseError
 from xml.sax.saxutils import escape, quoteattr
 
 import polars as pl
 from defusedxml import DefusedXmlException
-from defusedxml.ElementTree import DefusedXMLParser, iterparse
+from defusedxml.ElementTree import parse
 
 from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write, readable_file
@@ -23,7 +21,6 @@ from djgnn.graph.tables import assemble
 
 ID, SOURCE, TARGET = "<node id>", "<edge source>", "<edge target>"
 TRUTH = {"true": True, "1": True, "false": False, "0": False}
-DEEPEST = 64
 MOST_CELLS = 2**26
 MOST_TEXT = 2**28
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -38,8 +35,8 @@ def read_graphml(path: str | Path, **options: Unpack[TableOptions]) -> Graph:
 
     Nodes are named by their ``id``. Attributes of nodes are columns of a node table, those of edges
     columns of an edge table, and the rules of :func:`djgnn.graph.tables.read_tables` hold. An
-    undirected edge becomes two directed ones, a self loop one. Entities are never expanded, nothing
-    may be declared inside a document type, and no other file or address is opened.
+    undirected edge becomes two directed ones, a self loop one. Entities are never expanded, a
+    document type is refused, and no other file or address is opened.
 
     Args:
         path: The file.
@@ -65,141 +62,112 @@ def read_graphml(path: str | Path, **options: Unpack[TableOptions]) -> Graph:
                 f"{file}: GraphML says itself which are the ids; leave `{role}=` out "
                 f"(got {column!r})"
             )
-    nodes = _Table(f"{file} (nodes)", "node", {ID: "id"})
-    edges = _Table(f"{file} (edges)", "edge", {SOURCE: "source", TARGET: "target"})
-    undirected = _parse(str(file), nodes, edges)
+    nodes, edges, undirected = _parse(file)
     options = {"name": file.stem, **options, "node": ID, "source": SOURCE, "target": TARGET}
-    edge_table = edges.frame()
-    if undirected and len(undirected) == len(edges.rows):
+    if undirected and len(undirected) == edges.height:
         options["symmetric"] = True
     elif not options.get("symmetric"):
-        back = edge_table[undirected].filter(pl.col(SOURCE) != pl.col(TARGET))
-        back = back.rename({SOURCE: TARGET, TARGET: SOURCE}).select(edge_table.columns)
-        edge_table = edge_table.vstack(back)
-    return assemble(edges.where, edge_table, nodes.where, nodes.frame(), options)
+        back = edges[undirected].filter(pl.col(SOURCE) != pl.col(TARGET))
+        back = back.rename({SOURCE: TARGET, TARGET: SOURCE}).select(edges.columns)
+        edges = edges.vstack(back)
+    return assemble(f"{file} (edges)", edges, f"{file} (nodes)", nodes, options)
 
 
-@dataclass
-class _Table:
-    """The nodes or the edges of a file: the <key> of each attribute, one dict per element."""
-
-    where: str
-    tag: str
-    ids: dict[str, str]
-    keys: dict[str, Element] = field(default_factory=dict)
-    rows: list[dict[str, str]] = field(default_factory=list)
-
-    def add(self, element: Element) -> None:
-        """Append a <node> or <edge> with its <data>."""
-        place = f"<{self.tag}> {len(self.rows) + 1}"
-        row = {column: _need(self.where, element, name, place) for column, name in self.ids.items()}
-        for part in element:
-            if part.tag.rpartition("}")[2] != "data":
-                continue
-            code = _need(self.where, part, "key", f"<data> of {place}")
-            if code not in self.keys:
-                what = f"<data> of {place} names no declared <key>; declare it for='{self.tag}'"
-                raise _wrong(self.where, what, code)
-            if code in row:
-                name = self.keys[code].get("attr.name", code)[:80]
-                raise _wrong(self.where, f"{place} gives {name!r} twice; keep one", part.text)
-            if "yfiles.type" not in self.keys[code].attrib:  # a drawing
-                row[code] = part.text or ""
-        self.rows.append(row)
-
-    def frame(self) -> pl.DataFrame:
-        """The rows with the attributes that occur, as text; truth values as such."""
-        given, count = set().union(*self.rows), len(self.rows)
-        defaults = {
-            code: "".join(part.text or "" for part in key if part.tag.endswith("default"))
-            for code, key in self.keys.items()
-            if "yfiles.type" not in key.attrib
-        }
-        codes = [code for code in defaults if code in given or defaults[code]]
-        names = [self.keys[code].get("attr.name", code) for code in codes]
-        check_distinct(self.where, names)
-        text = sum(len(defaults[code]) for code in codes) * count
-        if len(codes) * count > MOST_CELLS or text > MOST_TEXT:
-            raise InputError(
-                f"{self.where}: {len(codes)} attributes of {count} elements with defaults of "
-                f"{text} characters in all are too many for this format; store the graph as tables "
-                f"or .npz (got {len(codes) * count} cells)"
-            )
-        frame = pl.DataFrame(self.rows, schema=dict.fromkeys((*self.ids, *codes), pl.String))
-        columns = [frame[name] for name in self.ids]
-        for code, name in zip(codes, names, strict=True):
-            column = frame[code].alias(name)
-            column = column.fill_null(defaults[code]) if defaults[code] else column
-            truth = self.keys[code].get("attr.type") == "boolean"
-            if truth and column.is_in(list(TRUTH)).all():
-                column = column.replace_strict(TRUTH, return_dtype=pl.Boolean)
-            columns.append(column)
-        return pl.DataFrame(columns)
-
-
-class _Parser(DefusedXMLParser):
-    """Allows a document type to be named; declarations inside it could multiply the file."""
-
-    def defused_start_doctype_decl(self, name: str, system: Any, public: Any, inside: bool) -> None:
-        if inside:
-            super().defused_start_doctype_decl(name, system, public, inside)
-
-
-def _parse(file: str, nodes: _Table, edges: _Table) -> list[int]:
-    """Fill the tables; the numbers of the edges without direction."""
-    undirected: list[int] = []
-    path: list[str] = []
-    graph: Element | None = None
-    for event, element in _events(file):
-        tag = element.tag.rpartition("}")[2]
-        if event == "start":
-            if not path and tag != "graphml":
-                raise _wrong(file, "is not GraphML; the outermost tag must be <graphml>", tag)
-            if len(path) >= DEEPEST:
-                raise _wrong(file, f"is nested more than {DEEPEST} tags deep", tag)
-            if tag == "graph" and "data" not in path:
-                if graph is not None:
-                    raise _wrong(file, "has several or nested graphs; write one per file", tag)
-                graph = element
-            path.append(tag)
-            continue
-        path.pop()
-        if "data" in path:  # a drawing of an editor
-            continue
-        if tag == "key":
-            code = _need(file, element, "id", "<key>")
-            for table in (nodes, edges):
-                if element.get("for", "all") in (table.tag, "all"):
-                    if code in table.keys:
-                        raise _wrong(file, "declares a <key> twice; keep one", code)
-                    table.keys[code] = element
-        elif tag == "hyperedge":
-            raise _wrong(file, "has a hyperedge; replace it by edges between two nodes", tag)
-        elif tag in ("node", "edge"):
-            if graph is None or path[-1] != "graph":
-                raise _wrong(file, f"<{tag}> must stand directly in <graph>", "/".join(path))
-            (nodes if tag == "node" else edges).add(element)
-            default = "false" if graph.get("edgedefault") == "undirected" else "true"
-            if tag == "edge" and element.get("directed", default) == "false":
-                undirected.append(len(edges.rows) - 1)
-            graph[:] = []  # what was read need not be kept
-    if graph is None:
-        raise _wrong(file, "has no <graph>; write it as GraphML", "an empty document")
-    return undirected
-
-
-def _events(file: str) -> Iterator[tuple[str, Element]]:
-    """Every tag when it starts and when it is complete; errors of the parser as `InputError`."""
+def _parse(file: Path) -> tuple[pl.DataFrame, pl.DataFrame, list[int]]:
+    """The nodes, the edges, and the numbers of the edges without direction."""
     try:
-        with readable_file(file).open("rb") as stream:
-            yield from iterparse(stream, ("start", "end"), parser=_Parser(forbid_dtd=True))
-    except InputError:
-        raise
+        root = parse(file, forbid_dtd=True).getroot()
     except DefusedXmlException as error:
-        what = "declares an XML entity or element types, which are never expanded; delete "
-        raise _wrong(file, f"{what}everything from '<!DOCTYPE' to ']>'", error) from error
+        what = "has a document type or an XML entity, which are never expanded; delete '<!DOCTYPE'"
+        raise _wrong(file, f"{what} with all that belongs to it", error) from error
     except (ParseError, LookupError, ValueError) as error:
         raise _wrong(file, "is not well-formed XML; write the file again", error) from error
+    if _tag(root) != "graphml":
+        raise _wrong(file, "is not GraphML; the outermost tag must be <graphml>", root.tag)
+    graphs = [element for element in root if _tag(element) == "graph"]
+    if len(graphs) != 1:
+        problem = "has several graphs; write one per file" if graphs else "has no <graph>; add it"
+        raise _wrong(file, problem, f"{len(graphs)} graphs")
+    parts: dict[str, list[Element]] = {"node": [], "edge": []}
+    for element in graphs[0]:
+        tag = _tag(element)
+        if tag == "hyperedge" or any(_tag(part) == "graph" for part in element):
+            problem = "has a hyperedge or nested graph; replace it by edges between two nodes"
+            raise _wrong(file, problem, tag)
+        if tag in parts:
+            parts[tag].append(element)
+    default = "false" if graphs[0].get("edgedefault") == "undirected" else "true"
+    directed = [edge.get("directed", default) for edge in parts["edge"]]
+    undirected = [place for place, flag in enumerate(directed) if flag == "false"]
+    keys = [element for element in root if _tag(element) == "key"]
+    nodes = _frame(f"{file} (nodes)", "node", {ID: "id"}, keys, parts["node"])
+    ends = {SOURCE: "source", TARGET: "target"}
+    return nodes, _frame(f"{file} (edges)", "edge", ends, keys, parts["edge"]), undirected
+
+
+def _frame(
+    where: str, tag: str, ids: dict[str, str], keys: list[Element], elements: list[Element]
+) -> pl.DataFrame:
+    """The nodes or the edges with the attributes that occur, as text; truth values as such.
+
+    Args:
+        where: The file and its part, for messages.
+        tag: ``node`` or ``edge``.
+        ids: The XML attribute of each column of ids.
+        keys: Every <key> of the file.
+        elements: Every <node> or <edge>.
+
+    Raises:
+        InputError: At an element without its ids, or <data> without its <key> or given twice.
+    """
+    named = [(_need(where, key, "id", "<key>"), key) for key in keys]
+    own = {code: key for code, key in named if key.get("for", "all") in (tag, "all")}
+    rows: list[dict[str, str]] = []
+    for number, element in enumerate(elements, 1):
+        place = f"<{tag}> {number}"
+        row = {column: _need(where, element, name, place) for column, name in ids.items()}
+        for part in element:
+            if _tag(part) != "data":
+                continue
+            code = _need(where, part, "key", f"<data> of {place}")
+            if code not in own:
+                what = f"<data> of {place} names no declared <key>; declare it for='{tag}'"
+                raise _wrong(where, what, code)
+            if code in row:
+                name = own[code].get("attr.name", code)[:80]
+                raise _wrong(where, f"{place} gives {name!r} twice; keep one", part.text)
+            row[code] = part.text or ""
+        rows.append(row)
+    given = set().union(*rows)
+    defaults = {
+        code: "".join(part.text or "" for part in key if _tag(part) == "default")
+        for code, key in own.items()
+        if "yfiles.type" not in key.attrib  # a drawing of an editor
+    }
+    codes = [code for code, default in defaults.items() if code in given or default]
+    names = [own[code].get("attr.name", code) for code in codes]
+    check_distinct(where, names)
+    text = sum(len(defaults[code]) for code in codes) * len(rows)
+    if len(codes) * len(rows) > MOST_CELLS or text > MOST_TEXT:
+        raise InputError(
+            f"{where}: {len(codes)} attributes of {len(rows)} elements with defaults of {text} "
+            "characters in all are too many for this format; store the graph as tables or .npz "
+            f"(got {len(codes) * len(rows)} cells)"
+        )
+    frame = pl.DataFrame(rows, schema=dict.fromkeys((*ids, *codes), pl.String))
+    columns = [frame[name] for name in ids]
+    for code, name in zip(codes, names, strict=True):
+        column = frame[code].alias(name)
+        column = column.fill_null(defaults[code]) if defaults[code] else column
+        if own[code].get("attr.type") == "boolean" and column.is_in(list(TRUTH)).all():
+            column = column.replace_strict(TRUTH, return_dtype=pl.Boolean)
+        columns.append(column)
+    return pl.DataFrame(columns)
+
+
+def _tag(element: Element) -> str:
+    """The tag without its namespace."""
+    return str(element.tag).rpartition("}")[2]
 
 
 def _need(where: str, element: Element, attribute: str, place: str) -> str:
@@ -210,7 +178,7 @@ def _need(where: str, element: Element, attribute: str, place: str) -> str:
     return value
 
 
-def _wrong(where: str, what: str, got: object) -> InputError:
+def _wrong(where: str | Path, what: str, got: object) -> InputError:
     return InputError(f"{where}: {what} (got {str(got)[:80]!r})")
 
 

@@ -40,7 +40,13 @@ NAME_BYTES = 64
 HEADER_BYTES = 2**14
 CSR_PARTS = ("x_data", "x_indices", "x_indptr", "x_shape")
 NUMBERS = ("edge_index", "y", *MASKS, "edge_weight")
-KEYS = (*NUMBERS, "x", *CSR_PARTS, "node_names", "class_names", "num_nodes", "card")
+TYPES = {
+    "node_names": (1, "U", "a list of unicode strings"),
+    "class_names": (1, "U", "a list of unicode strings"),
+    "num_nodes": (0, "iu", "one whole number"),
+    "card": (0, "U", "one JSON object as text"),
+}
+KEYS = (*NUMBERS, "x", *CSR_PARTS, *TYPES)
 HELD_BYTES = {"edge_index": 8, "y": 8, "x": 4, "x_data": 4, "edge_weight": 4}
 
 
@@ -88,10 +94,7 @@ def write_npz(graph: Graph, path: str | Path) -> None:
     Raises:
         InputError: If the place cannot be written, or a name ends in a NUL character.
     """
-    small = graph.num_nodes <= np.iinfo(np.int32).max
-    arrays: dict[str, Any] = {
-        "edge_index": graph.edge_index.astype(np.int32 if small else np.int64)
-    }
+    arrays: dict[str, Any] = {"edge_index": graph.edge_index.astype(np.int32)}
     if isinstance(graph.x, sp.csr_array):
         parts = (graph.x.data, graph.x.indices, graph.x.indptr, np.array(graph.x.shape))
         arrays |= dict(zip(CSR_PARTS, parts, strict=True))
@@ -187,31 +190,23 @@ def _fields(arrays: dict[str, NDArray[Any]], max_bytes: int) -> dict[str, Any]:
             f"(got {given})"
         )
     fields: dict[str, Any] = {key: arrays[key] for key in NUMBERS if key in arrays}
-    fields["x"] = _features(arrays)
-    for key in ("node_names", "class_names"):
+    fields["x"] = x = _features(arrays)
+    for key, (dimensions, kinds, what) in TYPES.items():
         if key in arrays:
-            fields[key] = _strings(arrays[key], key)
-    if "card" in arrays:
-        fields["card"] = _card(arrays["card"])
-    number = arrays.get("num_nodes")
-    if number is not None and (number.shape != () or number.dtype.kind not in "iu"):
-        raise InputError(
-            f"key 'num_nodes' must be one whole number (got {number.dtype} {list(number.shape)})"
-        )
+            fields[key] = _values(key, arrays[key], dimensions, kinds, what)
     shapes = [np.shape(fields[key]) for key in ("y", "x", "node_names") if key in fields]
-    if number is None and not any(shapes):
-        raise InputError(
-            f"the number of nodes is unknown; add the key 'num_nodes', 'y' or 'x' (got {given})"
-        )
-    n = int(next(shape[0] for shape in shapes if shape) if number is None else number)
-    fields["num_nodes"] = n
+    if "num_nodes" not in fields:
+        if not any(shapes):
+            raise InputError(
+                f"the number of nodes is unknown; add the key 'num_nodes', 'y' or 'x' (got {given})"
+            )
+        fields["num_nodes"] = next(shape[0] for shape in shapes if shape)
     # A number alone must not take memory: nodes and columns without entries are counted in bytes.
     per_node = ("edge_index", "y", "x", "x_indptr", "node_names", *MASKS)
     entries = max(arrays[key].size for key in per_node if key in arrays)
-    columns, filled = (
-        (fields["x"].shape[1], fields["x"].nnz) if sp.issparse(fields["x"]) else (0, 0)
-    )
-    for what, size, there in (("nodes", n, entries), ("feature columns", columns, filled)):
+    columns, filled = (x.shape[1], x.nnz) if sp.issparse(x) else (0, 0)
+    sizes = (("nodes", fields["num_nodes"], entries), ("feature columns", columns, filled))
+    for what, size, there in sizes:
         if size > there and size * NODE_BYTES > max_bytes:
             raise InputError(
                 f"{size} {what} would take {size * NODE_BYTES / 2**30:.3g} GiB of memory, more "
@@ -223,53 +218,42 @@ def _fields(arrays: dict[str, NDArray[Any]], max_bytes: int) -> dict[str, Any]:
 
 
 def _features(arrays: dict[str, NDArray[Any]]) -> Any:
-    present = [key for key in CSR_PARTS if key in arrays]
-    if not present:
+    """The matrix ``x``, or the one whose CSR parts are there."""
+    present = [key for key in ("x", *CSR_PARTS) if key in arrays]
+    if present in ([], ["x"]):
         return arrays.get("x")
-    if "x" in arrays or len(present) < len(CSR_PARTS):
-        raise InputError(
-            f"features must be 'x' alone or all of {', '.join(CSR_PARTS)} "
-            f"(got {', '.join(['x'] * ('x' in arrays) + present)})"
-        )
-    data, indices, indptr, shape = (arrays[key] for key in CSR_PARTS)
     try:
-        if any(part.dtype.kind not in "iu" for part in (indices, indptr, shape)):
-            raise TypeError("x_indices, x_indptr and x_shape must be whole numbers")
+        data, indices, indptr, shape = (arrays[key] for key in CSR_PARTS)
+        if "x" in arrays or any(part.dtype.kind not in "iu" for part in (indices, indptr, shape)):
+            raise TypeError("x beside them, or places that are not whole numbers")
         rows, columns = shape.tolist()
         matrix = sp.csr_array((data, indices, indptr), shape=(rows, columns))
         matrix.check_format(full_check=True)
-    except (ValueError, TypeError, IndexError, OverflowError) as error:
+    except (ValueError, TypeError, LookupError, OverflowError) as error:
         raise InputError(
-            f"keys {', '.join(CSR_PARTS)} are not the parts of a CSR matrix; store `matrix.data, "
-            f".indices, .indptr, .shape` of one matrix (got {_reason(error)})"
+            f"keys {', '.join(present)} are not the parts of a CSR matrix; store 'x' alone, or all "
+            f"of {', '.join(CSR_PARTS)} (got {_reason(error)})"
         ) from error
     return matrix
 
 
-def _strings(array: NDArray[Any], key: str) -> list[str]:
-    try:
-        if array.dtype.kind == "U" and array.ndim == 1:
-            return list(array.tolist())
-        got = f"{array.dtype} {list(array.shape)}"
-    except (ValueError, SystemError) as error:  # not a character
-        got = _reason(error)
-    raise InputError(f"key {key!r} must be a list of unicode strings; write it again (got {got})")
-
-
-def _card(array: NDArray[Any]) -> dict[str, Any]:
-    if array.dtype.kind == "U" and array.ndim == 0:
-        with suppress(ValueError, SystemError, RecursionError):
-            card = json.loads(array.item())
+def _values(key: str, array: NDArray[Any], dimensions: int, kinds: str, what: str) -> Any:
+    """Names, the number of nodes, or the card, as Python's values."""
+    if array.dtype.kind in kinds and array.ndim == dimensions:
+        with suppress(ValueError, SystemError, RecursionError):  # not a character, not JSON
+            value = array.tolist()
+            if key != "card":
+                return value
+            card = json.loads(value)
             json.dumps(card, ensure_ascii=False).encode()  # half a surrogate pair is refused
             if isinstance(card, dict):
                 return card
     raise InputError(
-        "key 'card' must be one JSON object as text; leave the key out or write it with "
-        f"`json.dumps` (got {array.dtype} {list(array.shape)})"
+        f"key {key!r} must be {what}; leave it out or write it again "
+        f"(got {array.dtype} {list(array.shape)})"
     )
 
 
 def _reason(error: BaseException) -> str:
     """The kind of an error and the first line of its message."""
-    text = str(error).partition("\n")[0][:200]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
