@@ -214,11 +214,11 @@ def _masks(
     if y is None:
         raise InputError("y: missing; masks need labels to point at")
     checked: dict[str, NDArray[np.bool_] | None] = {}
-    used = np.zeros(0, dtype=np.int8)
+    used = np.zeros((n, 0), dtype=np.int8)
     for key in MASKS:
         mask = np.asarray(masks[key])
         mask = mask[:, None] if mask.ndim == 1 else mask
-        splits = used.shape[1] if checked else max(1, mask.shape[-1] if mask.ndim else 1)
+        splits = used.shape[1] or max((1, *mask.shape[1:]))
         meaning = "or of one dimension, and the same number of splits in all three masks"
         mask = _array(key, mask, np.bool_, (n, splits), meaning)
         bare = mask & (y < 0)[:, None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 from xml.etree.ElementTree import Element, ParseError
 from xml.sax.saxutils import escape, quoteattr
 
@@ -76,7 +76,7 @@ def read_graphml(path: str | Path, **options: Unpack[TableOptions]) -> Graph:
 def _parse(file: Path) -> tuple[pl.DataFrame, pl.DataFrame, list[int]]:
     """The nodes, the edges, and the numbers of the edges without direction."""
     try:
-        root = parse(file, forbid_dtd=True).getroot()
+        root: Any = parse(file, forbid_dtd=True).getroot()
     except DefusedXmlException as error:
         what = "has a document type or an XML entity, which are never expanded; delete '<!DOCTYPE'"
         raise _wrong(file, f"{what} with all that belongs to it", error) from error

@@ -94,7 +94,17 @@ def encode_column(
         numbers = _numbers(where, column, trained) if numbers is None else numbers
         if numbers is not None:
             return [numbers], None
-        levels = _levels(where, column)
+        text = column.cast(pl.String)
+        levels = sorted(text.filter(text != "").unique().to_list())
+        rows, named = len(column), f"{where}: column {column.name!r}"
+        if not levels:
+            remedy = "drop it or leave it out with `exclude=`"
+            raise InputError(f"{named} is empty; {remedy} (got {rows} empty cells)")
+        if len(levels) > max(FEW_CATEGORIES, min(MOST_CATEGORIES, rows // 2)):
+            raise InputError(
+                f"{named} is free text, {len(levels)} different values in {rows} rows; encode it "
+                f"as numbers or leave it out with `exclude=` (got {levels[0][:40]!r})"
+            )
     codes = _codes(where, column, levels)
     return [(codes == code).cast(pl.Float32) for code in range(len(levels))], levels
 
@@ -151,24 +161,6 @@ def _numbers(where: str, column: pl.Series, trained: bool) -> pl.Series | None:
         empty = "is empty; fill it with a number"
     check_rows(where, column, ~numbers.is_finite().fill_null(False), problem, empty)
     return numbers
-
-
-def _levels(where: str, column: pl.Series) -> list[str]:
-    """The categories of a column of text."""
-    text = column.cast(pl.String)
-    levels = sorted(text.filter(text != "").unique().to_list())
-    if not levels:
-        raise InputError(
-            f"{where}: column {column.name!r} is empty; drop it or leave it out with `exclude=` "
-            f"(got {len(column)} empty cells)"
-        )
-    if len(levels) > max(FEW_CATEGORIES, min(MOST_CATEGORIES, len(column) // 2)):
-        raise InputError(
-            f"{where}: column {column.name!r} is free text, {len(levels)} different values in "
-            f"{len(column)} rows; encode it as numbers or leave it out with `exclude=` "
-            f"(got {levels[0][:40]!r})"
-        )
-    return levels
 
 
 def _codes(where: str, column: pl.Series, levels: Sequence[str]) -> pl.Series:

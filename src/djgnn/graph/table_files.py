@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,7 @@ MOST_CELLS = 2**29
 BLOCK_CELLS = 2**22
 EXACT = 2**53
 COMMA = r"^-?\d+,\d+$"
-PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
-LIKE_ZLIB = (b"x\x01", b"x^", b"x\x9c", b"x\xda")
-MARK = b"\xef\xbb\xbf"
-CSV = "a table; save it as UTF-8 CSV with a header line"
+PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"x\x01", b"x^", b"x\x9c", b"x\xda")
 
 
 def read_table(path: str | Path) -> pl.DataFrame:
@@ -39,9 +35,10 @@ def read_table(path: str | Path) -> pl.DataFrame:
     Raises:
         InputError: If the file is missing, empty, not UTF-8, ragged, or has a column twice.
     """
-    file = readable_file(path)
-    if file.suffix.lower() in PARQUET:
-        with _reader_errors(file, "Parquet; write it again or use CSV"):
+    file, separator = readable_file(path), ","
+    parquet = file.suffix.lower() in PARQUET
+    try:
+        if parquet:
             rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
             width = len(pl.read_parquet_schema(file))
             if rows * width > MOST_CELLS:
@@ -50,13 +47,17 @@ def read_table(path: str | Path) -> pl.DataFrame:
                     f"store features in .npz (got {rows * width} cells)"
                 )
             return pl.read_parquet(file, glob=False)
-    with file.open("rb") as stream:
-        start = stream.readline(2**20)
-    names, separator = _header(file, start)
-    with _reader_errors(file, CSV, separator):
-        # A header such as ``x^2`` begins like a packed file, which polars would unpack.
-        source = MARK + file.read_bytes() if start.startswith(LIKE_ZLIB) else file
-        frame = pl.read_csv(source, separator=separator, infer_schema=False, glob=False)
+        separator = _separator(file)
+        names = _header(file, separator)
+        frame = pl.read_csv(file, separator=separator, infer_schema=False, glob=False)
+    except InputError:
+        raise
+    except (Exception, pl.exceptions.PanicException) as error:
+        if not parquet:
+            _check_csv(file, separator)
+        kind = "Parquet; write it again or use CSV" if parquet else "a table; save it as UTF-8 CSV"
+        got = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise InputError(f"{file}: cannot be read as {kind} (got {got})") from error
     if frame.columns != names:
         raise InputError(
             f"{file}: the header line has odd quotes or is broken over lines; write it plainly "
@@ -70,22 +71,28 @@ def read_table(path: str | Path) -> pl.DataFrame:
     return frame.filter(~pl.all_horizontal(pl.all().is_null())) if blank else frame
 
 
-def _header(file: Path, start: bytes) -> tuple[list[str], str]:
-    """The column names of a CSV file and its separator; `start` is its first line."""
-    if start.startswith(PACKED):
-        raise InputError(f"{file}: is compressed; unpack it first (got bytes {start[:4]!r})")
+def _separator(file: Path) -> str:
+    """The separator of a CSV file, by its name or its first line; binary files are refused."""
+    with file.open("rb") as stream:
+        start = stream.readline(2**20)
+    if start.startswith(PACKED):  # polars would unpack it, whatever its size
+        raise InputError(
+            f"{file}: is compressed; unpack it first, or put another column first "
+            f"(got bytes {start[:4]!r})"
+        )
     if start[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in start:
         raise InputError(
             f"{file}: is not UTF-8 text; save it as UTF-8 (in a spreadsheet: 'CSV UTF-8') "
             f"(got bytes {start[:4]!r})"
         )
     outside = b"".join(start.split(b'"')[::2])
-    separator = max((",", ";", "\t"), key=lambda mark: outside.count(mark.encode()))
-    separator = "\t" if file.suffix.lower() in TABS else separator
-    with (
-        _reader_errors(file, CSV, separator),
-        file.open(encoding="utf-8-sig", newline="") as stream,
-    ):
+    most = max((",", ";", "\t"), key=lambda mark: outside.count(mark.encode()))
+    return "\t" if file.suffix.lower() in TABS else most
+
+
+def _header(file: Path, separator: str) -> list[str]:
+    """The column names of a CSV file."""
+    with file.open(encoding="utf-8-sig", newline="") as stream:
         names = next(csv.reader(stream, delimiter=separator), [])
     if not any(names):
         raise InputError(f"{file}: is empty; it needs a header line and rows (got no data)")
@@ -95,7 +102,7 @@ def _header(file: Path, start: bytes) -> tuple[list[str], str]:
             f"its index (got {shorten(names)})"
         )
     check_distinct(str(file), names)
-    return names, separator
+    return names
 
 
 def check_rows(
@@ -139,18 +146,26 @@ def polars_frame(frame: Any, what: str) -> pl.DataFrame:
     """
     if isinstance(frame, pl.LazyFrame):
         frame = frame.collect()
-    if isinstance(frame, pl.DataFrame):
-        given = [(column.name, column) for column in frame.get_columns()]
-    elif all(hasattr(frame, part) for part in ("columns", "dtypes", "iloc")):
-        given = [(str(name), frame.iloc[:, place]) for place, name in enumerate(frame.columns)]
-        check_distinct(what, [name for name, _ in given])
-    else:
-        raise InputError(
-            f"{what}: must be a polars or pandas data frame (got {type(frame).__name__})"
-        )
-    if not given:
+    elif not isinstance(frame, pl.DataFrame):
+        if not all(hasattr(frame, part) for part in ("columns", "dtypes", "iloc")):
+            raise InputError(
+                f"{what}: must be a polars or pandas data frame (got {type(frame).__name__})"
+            )
+        names, columns = list(map(str, frame.columns)), []
+        check_distinct(what, names)
+        for place, name in enumerate(names):
+            values = frame.iloc[:, place].to_numpy()
+            if values.dtype.kind not in "biuf":
+                gone = frame.iloc[:, place].isna().to_numpy(dtype=bool)
+                cells = zip(values.tolist(), gone, strict=True)
+                values = [None if missing else cell for cell, missing in cells]
+                if len({type(cell) for cell in values if cell is not None}) > 1:
+                    values = [None if cell is None else str(cell) for cell in values]
+            columns.append(pl.Series(name, values))
+        frame = pl.DataFrame(columns)
+    if not frame.width:
         raise InputError(f"{what}: has no columns; name them (got an empty frame)")
-    return pl.DataFrame([_series(name, column) for name, column in given])
+    return pl.DataFrame(frame)
 
 
 def write_tables(graph: Graph, edges: str | Path, nodes: str | Path, split: int | None = 0) -> None:
@@ -242,26 +257,6 @@ def _numbers(values: Any) -> pl.Series:
     return pl.Series(np.ascontiguousarray(values))
 
 
-def _series(name: str, column: Any) -> pl.Series:
-    """A column of a polars or pandas frame; objects of several types become text."""
-    if isinstance(column, pl.Series):
-        if column.dtype != pl.Object:
-            return column
-        cells = column.to_list()
-    else:
-        values = column.to_numpy()
-        if values.dtype.kind in "biuf":
-            return pl.Series(name, values)
-        missing = column.isna().to_numpy(dtype=bool)
-        cells = [None if gone else v for v, gone in zip(values.tolist(), missing, strict=True)]
-        if len({type(cell) for cell in cells if cell is not None}) <= 1:
-            try:
-                return pl.Series(name, cells)
-            except (TypeError, OverflowError, pl.exceptions.PolarsError):
-                pass  # as text below
-    return pl.Series(name, [None if cell is None else str(cell) for cell in cells], dtype=pl.String)
-
-
 def check_distinct(where: str, names: Sequence[str]) -> None:
     """Refuse a name of a column that occurs twice."""
     if len(set(names)) < len(names):
@@ -269,20 +264,6 @@ def check_distinct(where: str, names: Sequence[str]) -> None:
         raise InputError(
             f"{where}: column {twice[:80]!r} occurs twice; rename one (got {shorten(names)})"
         )
-
-
-@contextmanager
-def _reader_errors(file: Path, wanted: str, separator: str | None = None) -> Iterator[None]:
-    """Turn the errors of a reader into an `InputError`, for a CSV file with the place."""
-    try:
-        yield
-    except InputError:
-        raise
-    except (Exception, pl.exceptions.PanicException) as error:
-        if separator is not None:
-            _check_csv(file, separator)
-        got = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise InputError(f"{file}: cannot be read as {wanted} (got {got})") from error
 
 
 def _check_csv(file: Path, separator: str) -> None:

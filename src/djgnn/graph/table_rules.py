@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from djgnn.checking import check_file
@@ -79,20 +78,10 @@ class TableOptions(TypedDict, total=False):
     name: str | None
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Which column of a table is what: one per role, ``None`` = none; `where` is its file."""
-
-    where: str
-    roles: Mapping[str, str | None]
-    features: list[str] = field(default_factory=list)
-    unused: list[str] = field(default_factory=list, repr=False)
-
-
 def find_columns(
     where: str, found: Sequence[str], roles: Sequence[str], options: TableOptions
-) -> Columns:
-    """Find the columns of a table: one for each role, and the features of a node table.
+) -> dict[str, str | None]:
+    """Find the column of each role: the one named, that of earlier tables, or a usual name.
 
     Args:
         where: The file, for messages.
@@ -105,123 +94,84 @@ def find_columns(
 
     Example:
         >>> find_columns("n.csv", ["size", "ID", "y"], ("node", "label", "split"), {})
-        Columns(where='n.csv', roles={'node': 'ID', 'label': 'y', 'split': None}, features=['size'])
+        {'node': 'ID', 'label': 'y', 'split': None}
     """
-    known = options.get("known") if "node" in roles else None
-    trained = dict(known["features"]) if known else {}
+    known = options.get("known")
+    before = known["roles"] if known else {}
+    trained = dict(known["features"]) if known and "node" in roles else {}
     left = [column for column in found if column not in trained]
     picked: dict[str, str | None] = {}
     for role in roles:
-        picked[role] = _pick_column(where, left, role, options)
-        left = [column for column in left if column != picked[role]]
-    if "node" not in roles:
-        return Columns(where, picked)
-    features = _feature_columns(where, found, set(picked.values()), options)
-    unused = [column for column in found if column not in {*picked.values(), *features}]
-    if known:
-        picked |= {"label": None, "split": None}
-    return Columns(where, picked, features, unused)
+        given: Any = options.get(role)
+        if role == "weight" and given is None:
+            given = before.get(role)  # without the weights it would be another graph
+        usual = {column.strip().casefold(): column for column in reversed(left)}
+        guesses = [before.get(role), *map(usual.get, USUAL_NAMES[role])]
+        column = next((c for c in (guesses if given is None else [given]) if c in left), None)
+        if column is None and (given or role in ("node", "source", "target")):
+            wanted = repr(given) if given is not None else " or ".join(USUAL_NAMES[role][:4])
+            raise InputError(
+                f"{where}: no column {wanted} for the {role}; name it with `{role}=` and check "
+                f"that the first line is a header (got columns {shorten(left)})"
+            )
+        picked[role] = column
+        left = [other for other in left if other != column]
+    return picked
 
 
-def _pick_column(
-    where: str, columns: Sequence[str], role: str, options: TableOptions
-) -> str | None:
-    """The column that plays a role: the one named, that of earlier tables, or a usual name."""
-    given: Any = options.get(role)
-    known = options.get("known")
-    before = known["roles"].get(role) if known else None
-    if role == "weight" and given is None:
-        given = before  # without the weights it would be another graph
-    required = role in ("node", "source", "target")
-    if given in columns or (given == "" and not required):
-        return given or None
-    if given is None:
-        if before in columns:
-            return before
-        usual = {column.strip().casefold(): column for column in reversed(columns)}
-        for name in USUAL_NAMES[role]:
-            if name in usual:
-                return usual[name]
-        if not required:
-            return None
-    wanted = repr(given) if given is not None else " or ".join(USUAL_NAMES[role][:4])
-    raise InputError(
-        f"{where}: no column {wanted} for the {role}; name it with `{role}=` and check that the "
-        f"first line is a header (got columns {shorten(columns)})"
-    )
-
-
-def _feature_columns(
-    where: str, found: Sequence[str], taken: set[str | None], options: TableOptions
+def feature_columns(
+    where: str, found: Sequence[str], taken: Collection[str | None], options: TableOptions
 ) -> list[str]:
-    """All columns without a role, or those the user chose; after training, the same as there."""
-    features, exclude = options.get("features"), options.get("exclude") or ()
-    features = [features] if isinstance(features, str) else features
-    exclude = [exclude] if isinstance(exclude, str) else exclude
+    """All columns without a role, or those the user chose; after training, the same as there.
+
+    Args:
+        where: The file, for messages.
+        found: The columns that are there.
+        taken: Those with a role.
+        options: What the user said.
+
+    Raises:
+        InputError: If a column is not there, has a role, or is not one of those in training.
+    """
+    features, exclude = (
+        [names] if isinstance(names, str) else names
+        for names in (options.get("features"), options.get("exclude") or ())
+    )
     left = dict.fromkeys(column for column in found if column not in taken)
-    columns = f"(got columns {shorten(found)})"
-    for name in (*(features or ()), *exclude):
-        if name not in left:
-            state = "is not there" if name not in found else "is the id, label or split"
-            raise InputError(
-                f"{where}: feature column {name!r} {state}; choose among the other columns "
-                f"{columns}"
-            )
+    problems = [
+        f"feature column {name!r} is {'the id, label or split' if name in found else 'not there'}; "
+        "choose among the other columns"
+        for name in (*(features or ()), *(exclude or ()))
+        if name not in left
+    ]
     chosen = dict.fromkeys(left if features is None else features)
-    chosen = {name: None for name in chosen if name not in exclude}
+    chosen = {name: None for name in chosen if name not in (exclude or ())}
     known = options.get("known")
-    if not known:
-        return list(chosen)
-    trained = dict(known["features"])
-    for name in trained:
-        if name not in chosen:
-            remedy = "do not leave it out" if name in found else "add it"
-            raise InputError(
-                f"{where}: no feature column {name!r}, which the model was trained with; {remedy} "
-                f"{columns}"
-            )
-    seen = {*trained, *known["unused"], *map(known["roles"].get, ("label", "split"))}
-    for name in chosen:
-        if name not in seen:
-            raise InputError(
-                f"{where}: feature column {name!r} is not one that the model was trained with; "
-                f"leave it out with `exclude=` {columns}"
-            )
-    return list(trained)
+    if known:
+        trained = dict(known["features"])
+        seen = {*trained, *known["unused"], *map(known["roles"].get, ("label", "split"))}
+        problems += [
+            f"no feature column {name!r}, which the model was trained with; "
+            f"{'do not leave it out' if name in found else 'add it'}"
+            for name in trained
+            if name not in chosen
+        ]
+        problems += [
+            f"feature column {name!r} is not one that the model was trained with; leave it out "
+            "with `exclude=`"
+            for name in chosen
+            if name not in seen
+        ]
+        chosen = dict.fromkeys(trained)
+    if problems:
+        raise InputError(f"{where}: {problems[0]} (got columns {shorten(found)})")
+    return list(chosen)
 
 
 def shorten(columns: Sequence[str], most: int = 20) -> str:
     """Some column names for a message, cut where there are many or long ones."""
     more = f" and {len(columns) - most} more" if len(columns) > most else ""
     return ", ".join(column[:40] for column in columns[:most]) + more
-
-
-def check_options(options: TableOptions) -> None:
-    """Refuse unknown keywords and rules.
-
-    Raises:
-        InputError: With those that there are.
-    """
-    for name in options.keys() - TableOptions.__annotations__.keys():
-        known = ", ".join(TableOptions.__annotations__)
-        raise InputError(f"{name}: no such option of tables; there are {known}")
-    rule = options.get("duplicates", "first")
-    if rule not in DUPLICATES:
-        raise InputError(f"duplicates: must be one of {', '.join(DUPLICATES)} (got {rule!r})")
-
-
-def reading_card(
-    nodes: Columns, edges: Columns, features: Features, options: TableOptions
-) -> dict[str, Any]:
-    """How two tables were read, as a :class:`Reading` of plain values."""
-    return {
-        "roles": {role: column or "" for role, column in {**nodes.roles, **edges.roles}.items()},
-        "features": [[name, levels and list(levels)] for name, levels in features.items()],
-        "unused": nodes.unused,
-        "symmetric": options.get("symmetric", False),
-        "duplicates": options.get("duplicates", "first"),
-        "unknown": list(options.get("unknown", UNKNOWN)),
-    }
 
 
 def reading_of(graph: Graph) -> TableOptions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -23,13 +24,12 @@ from djgnn.graph.table_columns import (
 )
 from djgnn.graph.table_files import check_rows, polars_frame, read_table
 from djgnn.graph.table_rules import (
+    DUPLICATES,
     UNKNOWN,
-    Columns,
     Features,
     TableOptions,
-    check_options,
+    feature_columns,
     find_columns,
-    reading_card,
 )
 
 
@@ -104,22 +104,39 @@ def assemble(
     Raises:
         InputError: With file, row, column and remedy.
     """
-    check_options(options)
-    node_roles = find_columns(node_file, nodes.columns, ("node", "label", "split"), options)
-    edge_roles = find_columns(edge_file, edges.columns, ("source", "target", "weight"), options)
-    for table, columns in ((nodes, node_roles), (edges, edge_roles)):
-        kinds = table.schema
-        for name in (*filter(None, columns.roles.values()), *columns.features):
-            if kinds[name].is_nested() or kinds[name] == pl.Binary:
+    for name in options.keys() - TableOptions.__annotations__.keys():
+        known = ", ".join(TableOptions.__annotations__)
+        raise InputError(f"{name}: no such option of tables; there are {known}")
+    rule = options.get("duplicates", "first")
+    if rule not in DUPLICATES:
+        raise InputError(f"duplicates: must be one of {', '.join(DUPLICATES)} (got {rule!r})")
+    roles = find_columns(node_file, nodes.columns, ("node", "label", "split"), options)
+    chosen = feature_columns(node_file, nodes.columns, roles.values(), options)
+    used = {*roles.values(), *chosen}
+    unused = [name for name in nodes.columns if name not in used]
+    if options.get("known"):
+        roles |= {"label": None, "split": None}
+    ends = find_columns(edge_file, edges.columns, ("source", "target", "weight"), options)
+    for where, table, names in ((node_file, nodes, used), (edge_file, edges, ends.values())):
+        for name, kind in table.schema.items():
+            if name in names and (kind.is_nested() or kind in (pl.Binary, pl.Object)):
                 raise InputError(
-                    f"{columns.where}: column {name!r} holds lists or bytes; store one number or "
-                    f"text per cell (got {kinds[name]})"
+                    f"{where}: column {name!r} holds lists or bytes; store one number or text per "
+                    f"cell (got {kind})"
                 )
-    fields, ids, features = _node_fields(nodes, node_roles, options)
-    fields |= _edge_fields(edges, edge_roles, ids, options)
-    names = feature_names(features)
-    card = {"tables": reading_card(node_roles, edge_roles, features, options)}
-    fields["card"] = card | ({"features": names} if names else {})
+    fields, ids, features = _node_fields(node_file, nodes, roles, chosen, options)
+    fields |= _edge_fields(edge_file, edges, ends, ids, options)
+    reading = {
+        "roles": {role: column or "" for role, column in {**roles, **ends}.items()},
+        "features": [[name, levels and list(levels)] for name, levels in features.items()],
+        "unused": unused,
+        "symmetric": options.get("symmetric", False),
+        "duplicates": rule,
+        "unknown": list(options.get("unknown", UNKNOWN)),
+    }
+    fields["card"] = {"tables": reading}
+    if features:
+        fields["card"]["features"] = feature_names(features)
     for value in fields.values():
         if isinstance(value, np.ndarray) and value.flags.owndata:
             value.flags.writeable = False  # so that `Graph` does not copy it
@@ -130,10 +147,13 @@ def assemble(
 
 
 def _node_fields(
-    table: pl.DataFrame, columns: Columns, options: TableOptions
+    where: str,
+    table: pl.DataFrame,
+    roles: Mapping[str, str | None],
+    chosen: Sequence[str],
+    options: TableOptions,
 ) -> tuple[dict[str, Any], pl.Series, Features]:
     """The fields of `Graph` that a node table gives, the ids, and what the feature columns are."""
-    where, roles = columns.where, columns.roles
     ids = _ids(where, table[str(roles["node"])])
     if not len(ids):
         raise InputError(f"{where}: has no rows; give one row per node (got a header only)")
@@ -150,7 +170,7 @@ def _node_fields(
     if roles["split"]:
         fields |= read_split(where, table[roles["split"]], fields.get("y"))
     known = options.get("known")
-    frame = pl.DataFrame([table[name] for name in columns.features])
+    frame = pl.DataFrame([table[name] for name in chosen])
     x, features = read_features(where, frame, dict(known["features"]) if known else None)
     given = set(ids.to_list())
     more = [name for name in options.get("others", ()) if name not in given]
@@ -178,10 +198,13 @@ def _ids(where: str, column: pl.Series) -> pl.Series:
 
 
 def _edge_fields(
-    table: pl.DataFrame, columns: Columns, ids: pl.Series, options: TableOptions
+    where: str,
+    table: pl.DataFrame,
+    roles: Mapping[str, str | None],
+    ids: pl.Series,
+    options: TableOptions,
 ) -> dict[str, Any]:
     """The fields of `Graph` that an edge table gives."""
-    where, roles = columns.where, columns.roles
     ends = [_ids(where, table[str(roles[role])]) for role in ("source", "target")]
     index = _look_up(ends, ids)
     missing = (index < 0).any(axis=0)
