@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from djgnn.errors import InputError
+from djgnn.errors import InputError, UnseenCategoryWarning
 from djgnn.graph.graph import Graph
 from djgnn.graph.table_rules import shorten
 
@@ -94,24 +96,56 @@ def _places(later: Graph, known: Graph) -> NDArray[np.int64]:
 
 
 def _features(later: Graph, known: Graph, node: NDArray[np.int64]) -> Any:
-    """Rows of the new nodes, columns by name in the order of the known graph."""
+    """Rows of the new nodes, columns by name in the order of the known graph.
+
+    The column of a category that is absent in `later` is zero.
+    """
     if known.x is None or node.size == 0:
         return None if known.x is None else known.x[:0]
     theirs, ours = (list(graph.card.get("features") or ()) for graph in (later, known))
-    named = bool(theirs and ours)
-    if later.x is None or (later.num_features != known.num_features and not named):
+    if later.x is None or (later.num_features != known.num_features and not (theirs and ours)):
         raise InputError(
             f"{later.name}: has {later.num_features or 'no'} feature columns; the model was "
             f"trained with {known.num_features} (give the new nodes the same columns)"
         )
-    for column in sorted(set(theirs) ^ set(ours)) if named else ():
-        state = "is not there" if column in ours else "was not there in training"
-        raise InputError(
-            f"{later.name}: feature column {column!r} {state}; read later tables with the options "
-            f"that `djgnn.graph.reading_of` gives (got columns {shorten(theirs)})"
-        )
     x = later.x[node]
-    return x[:, [theirs.index(column) for column in ours]] if named and theirs != ours else x
+    if not theirs or not ours or theirs == ours:
+        return x
+    _check_columns(later.name, theirs, ours)
+    unseen = sorted(set(theirs) - set(ours), key=theirs.index)
+    if unseen:
+        warnings.warn(
+            f"{later.name}: {unseen[0]!r} was never seen in training and counts as no category",
+            UnseenCategoryWarning,
+            stacklevel=3,
+        )
+    place = {column: i for i, column in enumerate(theirs)}
+    absent = sp.csr_array((node.size, 1), dtype=np.float32)
+    padded = sp.csr_array(sp.hstack([sp.csr_array(x), absent]))
+    taken = padded[:, [place.get(column, len(theirs)) for column in ours]]
+    return taken if sp.issparse(x) else taken.toarray()
+
+
+def _check_columns(name: str, theirs: Sequence[str], ours: Sequence[str]) -> None:
+    """Refuse columns of the table that are missing, unknown, or of the other kind."""
+    found, wanted = (
+        {c.partition("=")[0]: "categories" if "=" in c else "numbers" for c in columns}
+        for columns in (theirs, ours)
+    )
+    for column in [*found, *wanted]:
+        if column not in wanted:
+            problem = f"feature column {column!r} is not one of those in training; leave it out"
+        elif column not in found:
+            problem = f"no feature column {column!r}, which the model was trained with; add it"
+        elif found[column] != wanted[column]:
+            problem = (
+                f"feature column {column!r} holds {found[column]}, the model was trained with "
+                f"{wanted[column]}; change it, or read the tables with the options that "
+                "`djgnn.graph.reading_of` gives"
+            )
+        else:
+            continue
+        raise InputError(f"{name}: {problem} (got columns {shorten(theirs)})")
 
 
 def check_related(later: Graph, known: Graph) -> None:
