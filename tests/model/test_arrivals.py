@@ -74,7 +74,7 @@ def dense_arrivals(m: Memory, known: Graph, later: Graph) -> torch.Tensor:
         for k, ranks in enumerate(module.branches):
             for r in ranks:
                 filters[k, i, ranked[r - 1]] = torch.exp(
-                    -module.scale(m.operators) * d[ranked[r - 1]]
+                    -module.scale(m.operators.volume) * d[ranked[r - 1]]
                 )
     jumps = torch.relu(dense_aggregate(filters, x @ module.jumps.weight) + module.jumps.bias)
     parts = [jumps]

@@ -144,7 +144,7 @@ class ArrivalView(View):
         n = operators.num_nodes
         ranks = arrival_ranks(u[n:], u[:n], operators.twins, model.num_ranks)
         distance = safe_norm(u[n:, None, :] - u[ranks])
-        weight = torch.exp(-model.scale(operators) * distance)
+        weight = torch.exp(-model.scale(operators.volume) * distance)
         if model.fixed_filters is not None and bool((table.weight == 1).all()):
             weight = torch.ones_like(weight)
         index = torch.cat([table.index, ranks])

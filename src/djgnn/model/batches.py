@@ -113,7 +113,7 @@ class BatchedDJGNN:
     def encoding(self, tables: Tables) -> Encoding:
         """U and the filters of all nodes; of the branches nothing, as no batch knows all nodes."""
         module = self.module
-        scale = module.scale(self.operators)
+        scale = module.scale(self.operators.volume)
         table = module.fixed_filters or filter_table(
             tables.pump.u, tables.hierarchy, module.branches, scale
         )
@@ -185,7 +185,7 @@ class BatchView(View):
         found, count = points.index_select(0, place), classes.numel()
         theirs = found[count:].view(*near.shape, points.shape[1])
         distance = safe_norm(found[:count, None, :] - theirs)
-        weight = torch.exp(-model.scale(self.graph.operators) * distance)
+        weight = torch.exp(-model.scale(self.graph.operators.volume) * distance)
         return FilterTable(index, weight.index_select(0, back), model.branches)
 
     def aggregate(self, table: FilterTable, h: Tensor) -> Tensor:

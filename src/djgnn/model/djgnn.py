@@ -22,7 +22,6 @@ from djgnn.model.dropout import recompute
 from djgnn.model.mixture import ConvexMixture
 from djgnn.model.operators import (
     GraphOperators,
-    HasVolume,
     adjacency_matrix,
     graph_operators,
 )
@@ -205,12 +204,12 @@ class DJGNN(nn.Module):
     def _recomputed(self, run: Callable[[], Tensor], generator: torch.Generator | None) -> Tensor:
         return recompute(run, generator) if self.config.recompute else run()
 
-    def scale(self, operators: HasVolume) -> Tensor | float:
-        """The factor s of the distances: 1, 1/vol, or learned."""
+    def scale(self, volume: Tensor) -> Tensor | float:
+        """The factor s of the distances, of a graph of this volume: 1, 1/vol, or learned."""
         if self.log_scale is not None:
             return self.log_scale.exp()
         if self.config.scale == "volume":
-            return 1 / operators.volume.clamp_min(torch.finfo(operators.volume.dtype).tiny)
+            return 1 / volume.clamp_min(torch.finfo(volume.dtype).tiny)
         return 1.0
 
     @torch.no_grad()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,14 +15,6 @@ from djgnn.model.views import GraphView
 from djgnn.spectral import symmetrize
 
 ADJACENCIES = ("given", "symmetric")
-
-
-class HasVolume(Protocol):
-    """A graph, held whole or in part, that knows the sum of all its degrees."""
-
-    @property
-    def volume(self) -> Tensor:
-        """The sum of all degrees."""
 
 
 @dataclass(frozen=True, eq=False)

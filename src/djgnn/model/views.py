@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -26,13 +26,6 @@ if TYPE_CHECKING:
 
 Features = Tensor | SparseOperator
 Windows = tuple[Window | None, Window | None]
-
-
-class Multiplier(Protocol):
-    """A sparse matrix that multiplies dense rows, held whole or in parts."""
-
-    def __matmul__(self, dense: Tensor) -> Tensor:
-        """The product."""
 
 
 class View:
@@ -51,7 +44,7 @@ class View:
         @property
         def features(self) -> Features: ...  # noqa: D102
         @property
-        def adjacency(self) -> Multiplier: ...  # noqa: D102
+        def adjacency(self) -> SparseOperator: ...  # noqa: D102
 
     @property
     def windows(self) -> Windows:
@@ -194,7 +187,7 @@ class GraphView(View):
         twins = self.operators.twins
         ranks = model.ranks(u, twins) if self.ranks is None else self.ranks
         hierarchy = JumpHierarchy(ranks, twins)
-        return filter_table(u, hierarchy, model.branches, model.scale(self.operators))
+        return filter_table(u, hierarchy, model.branches, model.scale(self.operators.volume))
 
     def aggregate(self, table: FilterTable, h: Tensor) -> Tensor:
         """All filters at once."""

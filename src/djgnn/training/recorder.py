@@ -233,7 +233,7 @@ class Recorder:
             for key in ("u", "ranks", "weight", "logits", "scale")
         }
         if module.log_scale is None:  # a scale that is not learned is that of the graph
-            stacked["scale"][:] = float(torch.as_tensor(module.scale(inputs[1])))
+            stacked["scale"][:] = float(torch.as_tensor(module.scale(inputs[1].volume)))
         losses = torch.stack(take.losses).cpu().numpy()
         return Recording(
             nodes=self.nodes,

@@ -156,7 +156,7 @@ class ShardView(View):
             return model.fixed_filters
         mine = self.operators
         ranks = model.ranks(u, mine.twins, mine.classes)
-        weight = rank_weights(u, mine.twins, ranks, model.scale(mine), mine.classes)
+        weight = rank_weights(u, mine.twins, ranks, model.scale(mine.volume), mine.classes)
         return FilterTable(ranks[mine.place], weight.index_select(0, mine.place), model.branches)
 
     def aggregate(self, table: FilterTable, h: Tensor) -> Tensor:
