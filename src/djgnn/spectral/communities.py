@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from djgnn.errors import InputError
 from djgnn.spectral.heterophily import known_labels
-from djgnn.spectral.labelings import absorbing_walk
 from djgnn.spectral.laplacians import (
     Adjacency,
     Floats,
@@ -211,20 +210,21 @@ def escape_time(graph: Adjacency, nodes: ArrayLike) -> EscapeTime:
     Reference:
         Meila and Shi, A random walks view of spectral segmentation, 2001; Nadler and Galun, 2006.
     """
+    from djgnn.spectral.labelings import absorbing_walk
+
     matrix = require_undirected(graph, where="escape time")
     n, degree = matrix.shape[0], degrees(matrix)
     inside = np.unique(check_nodes(nodes, n, where="nodes"))
     if not 0 < inside.size < n:
         raise InputError(f"nodes: a part of the graph, not none or all (got {inside.size} of {n})")
-    count = int(components(matrix).max()) + 1
-    if count > 1:
+    if (last := int(components(matrix).max())) > 0:
         raise InputError(
             "escape time: infinite in a disconnected graph; take `largest_component` first "
-            f"(got {count} components)"
+            f"(got {last + 1} components)"
         )
     share = float(degree[inside].sum() / degree.sum())
     walk = normalized_adjacency(matrix)[inside][:, inside]
-    mu = -smallest_of_symmetric(-walk, 1).values[0]
+    mu = -float(smallest_of_symmetric(-walk, 1).values[0])
     outside = np.setdiff1d(np.arange(n), inside)
     back: Floats = matrix[outside][:, inside].sum(axis=1)
     times = []
@@ -238,7 +238,7 @@ def escape_time(graph: Adjacency, nodes: ArrayLike) -> EscapeTime:
         times.append(mean if goal.size else float("nan"))
     return EscapeTime(
         spectral=1.0 / (spectral_gap(matrix) * (1.0 - share)),
-        quasi_stationary=1.0 / (1.0 - float(mu)),
+        quasi_stationary=1.0 / (1.0 - mu),
         conductance=1.0 / set_escape_probability(matrix, inside),
         exit=times[0],
         settled=times[1],
