@@ -36,13 +36,6 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]
     strong: frozenset[tuple[int, int]] = frozenset()
 
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            if len(row) != len(self.header):
-                raise ValueError(
-                    f"a row must have {len(self.header)} places like the header (got {len(row)})"
-                )
-
 
 @dataclass(frozen=True)
 class Section:

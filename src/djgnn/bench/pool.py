@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import torch
 
@@ -154,6 +154,8 @@ class Worker:
             process.start()
             theirs.close()
             self._child, self._served = (process, ours), False
+            if self._closed:  # by another thread, while the child was starting
+                process.kill()
         return self._child
 
     def close(self) -> None:
@@ -163,15 +165,27 @@ class Worker:
             self._child[0].kill()
 
 
+class PoolOptions(TypedDict, total=False):
+    """How splits are run.
+
+    Args:
+        workers: Number of processes, 1 by default; 0 runs in this one, where nothing can be ended
+            or survived.
+        device: ``"auto"`` (the default), ``"cpu"`` or ``"cuda"``.
+        data: Folder with data sets, looked in first.
+        split_limit: Seconds of one split; a longer one is ended and recorded as out of time.
+        total_limit: Seconds of everything; what is not finished then is ended and not recorded.
+    """
+
+    workers: int
+    device: str
+    data: str | Path | None
+    split_limit: float | None
+    total_limit: float | None
+
+
 def run_units(
-    units: Sequence[Unit],
-    facts: Mapping[str, DataFacts],
-    *,
-    workers: int = 1,
-    device: str = "auto",
-    data: str | Path | None = None,
-    split_limit: float | None = None,
-    total_limit: float | None = None,
+    units: Sequence[Unit], facts: Mapping[str, DataFacts], **options: Unpack[PoolOptions]
 ) -> Iterator[SplitRecord]:
     """Run splits and give each record as soon as it is there.
 
@@ -179,19 +193,16 @@ def run_units(
         units: What to run. Units of one cell go to one process while there is other work for the
             rest, because building a model may take longer than training it.
         facts: Facts of every data set among them.
-        workers: Number of processes; 0 runs in this one, where nothing can be ended or survived.
-        device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
-        data: Folder with data sets, looked in first.
-        split_limit: Seconds of one split; a longer one is ended and recorded as out of time.
-        total_limit: Seconds of everything; what is not finished then is ended and not recorded.
+        options: How, see :class:`PoolOptions`.
     """
-    waiting = list(units)
+    waiting, total = list(units), options.get("total_limit")
+    workers, place = options.get("workers", 1), (options.get("device", "auto"), options.get("data"))
     if workers < 1:
-        runner = Runner(device, data)
+        runner = Runner(*place)
         yield from (runner.run(spec, split) for spec, split in waiting)
         return
-    end = None if total_limit is None else time.monotonic() + total_limit
-    idle = [Worker(facts, device, data, split_limit) for _ in range(min(workers, len(waiting)))]
+    end, limit = None if total is None else time.monotonic() + total, options.get("split_limit")
+    idle = [Worker(facts, *place, limit) for _ in range(min(workers, len(waiting)))]
     pool, busy = tuple(idle), dict[Future[SplitRecord], Worker]()
     with ThreadPoolExecutor(max(1, len(pool))) as threads:
         try:
@@ -222,7 +233,7 @@ def run_plan(
     *,
     retry_failed: bool = False,
     follow: Callable[[int, int, SplitRecord], None] | None = None,
-    **options: Any,
+    **options: Unpack[PoolOptions],
 ) -> list[FinishedCell]:
     """Run the splits that are missing, keep each at once, and return the finished cells.
 
@@ -234,7 +245,7 @@ def run_plan(
         store: Where results are kept and looked for.
         retry_failed: Run failed splits again.
         follow: Called after every split with the number of splits run, of all, and its record.
-        options: As :func:`run_units` takes them.
+        options: How, see :class:`PoolOptions`.
     """
     units = missing_units(specs, facts, store, retry_failed)
     for number, record in enumerate(run_units(units, facts, **options), start=1):

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import optuna
 
 Run = Callable[[CellSpec, int], SplitRecord]
+OnTrial = Callable[[Any], None]
 HISTORY = "history.csv"
 POLL = 0.5
 """Seconds between two looks at trials that other processes are running."""
@@ -57,7 +58,7 @@ def run_search(
     workers: int = 0,
     device: str = "auto",
     data: str | Path | None = None,
-    follow: Callable[[Any], None] | None = None,
+    follow: OnTrial | None = None,
     any_code: bool = False,
 ) -> None:
     """Run trials until as many as asked for are finished, here or in other processes.
@@ -92,7 +93,9 @@ def run_search(
                 worker.close()
 
 
-def _run_trials(search: Search, url: str, trials: int, store: Store, follow: Any, run: Run) -> None:
+def _run_trials(
+    search: Search, url: str, trials: int, store: Store, follow: OnTrial | None, run: Run
+) -> None:
     """Run one trial after another until the study has enough."""
     lib, study = need_optuna(), open_study(search, url)
 
