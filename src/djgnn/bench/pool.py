@@ -101,7 +101,7 @@ class Worker:
         self._facts, self._limit = facts, limit
         self._options = (device, None if data is None else str(data))
         self._child: tuple[Any, Connection] | None = None
-        self._served = self._closed = False
+        self._served, self._closed = False, threading.Event()
 
     def run(self, spec: CellSpec, split: int) -> SplitRecord:
         """Run a split in the child and wait for its record.
@@ -130,7 +130,7 @@ class Worker:
             process.join()
             pipe.close()
             self._child = None
-            if late or not (self._served or self._closed):
+            if late or not (self._served or self._closed.is_set()):
                 break
         status, reason = "failed", f"the process ended with status {process.exitcode}"
         if late:
@@ -144,7 +144,7 @@ class Worker:
 
     def _start(self) -> tuple[Any, Connection]:
         """The child and our end of its pipe; it is started if there is none."""
-        if self._closed:
+        if self._closed.is_set():
             raise RuntimeError("the worker was closed")
         if self._child is None:
             context = multiprocessing.get_context("spawn")
@@ -154,13 +154,13 @@ class Worker:
             process.start()
             theirs.close()
             self._child, self._served = (process, ours), False
-            if self._closed:  # by another thread, while the child was starting
+            if self._closed.is_set():  # by another thread, while the child was starting
                 process.kill()
         return self._child
 
     def close(self) -> None:
         """End the child, whatever it is doing; a split that is running then raises an error."""
-        self._closed = True
+        self._closed.set()
         if self._child is not None:
             self._child[0].kill()
 
