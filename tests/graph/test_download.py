@@ -11,7 +11,7 @@ import pytest
 
 from djgnn.errors import DataNotFoundError
 from djgnn.graph import Graph, known, load, random_splits, read_npz
-from djgnn.graph.download import published_elsewhere, year_quantiles
+from djgnn.graph.registry import published_elsewhere, year_quantiles
 
 pytestmark = pytest.mark.usefixtures("no_network")
 

@@ -202,21 +202,18 @@ def _attributes(g: Any, features: str | Sequence[str] | None) -> Any:
     if features is None:
         return None
     names = [features] if isinstance(features, str) else list(features)
-    rows = []
+    rows: list[Any] = []
     for node, attributes in g.nodes(data=True):
-        missing = [n for n in names if attributes.get(n) is None]
-        if missing:
+        missing = [name for name in names if attributes.get(name) is None]
+        parts = [np.ravel(attributes[name]) for name in names if name not in missing]
+        if missing or (rows and sum(map(len, parts)) != len(rows[0])):
+            problem = f"no attribute {missing[0]!r}" if missing else "not as many numbers as others"
             raise InputError(
-                f"node {node!r}: has no attribute {missing[0]!r}; set it on every node "
+                f"node {node!r}: has {problem}; give every node the same attributes "
                 f"(got {', '.join(map(str, attributes)) or 'none'})"
             )
-        rows.append(np.concatenate([np.ravel(attributes[n]) for n in names]))
-    try:
-        return compact(np.stack(rows)) if rows else None
-    except ValueError as error:
-        raise InputError(
-            f"features: every node must have as many numbers in {', '.join(names)} (got {error})"
-        ) from error
+        rows.append(np.concatenate(parts))
+    return compact(np.stack(rows)) if rows else None
 
 
 def _array(value: Any) -> Any:

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import difflib
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from importlib import resources
+from importlib import import_module, resources
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from djgnn.errors import DataNotFoundError, InputError
+from djgnn.graph.convert import compact, from_pyg
 from djgnn.graph.graph import Graph
 from djgnn.graph.npz import read_npz, write_npz
 
 LONGEST_NAME = 128
+OPTIONS: dict[str, dict[str, Any]] = {
+    "Planetoid": {"split": "geom-gcn"},
+    "WikipediaNetwork": {"geom_gcn_preprocess": True},
+}
 
 
 @dataclass(frozen=True)
@@ -208,19 +217,18 @@ def canonical(name: str) -> str:
 
 
 def _download(name: str, data: str | Path | None) -> Graph:
-    """Download a known data set, convert it and keep it in the cache."""
-    from djgnn.graph.download import download
+    """Download a known data set through PyG or ogb, convert it and keep it in the cache.
 
+    Raw files that are there already are used. Sets for which no splits were published get five
+    random 50/25/25 splits of their labelled nodes, always the same ones.
+    """
     card, places = known().get(name), ", ".join(map(str, folders(data)))
     if card is None:
         names = {other.casefold(): other for other in sorted({*known(), *available(data)})}
         query = name.casefold().removesuffix(".npz")
         close = [names[m] for m in difflib.get_close_matches(query, names, n=4, cutoff=0.5)]
-        advice = (
-            f"did you mean {', '.join(close)}?"
-            if close
-            else f"known are {', '.join(names.values())};"
-        )
+        known_ones = f"known are {', '.join(names.values())};"
+        advice = f"did you mean {', '.join(close)}?" if close else known_ones
         raise DataNotFoundError(
             f"{name}: no such data set; {advice} Or put {name}.npz in one of {places} "
             f"(got {name!r})"
@@ -231,9 +239,18 @@ def _download(name: str, data: str | Path | None) -> Graph:
             f"{places} (source: {card.source}) (got {name!r})"
         )
     raw = cache_folder() / "raw" / name
+    kind, _, title = card.loader.partition(":")
     try:
         raw.mkdir(parents=True, exist_ok=True)
-        graph = download(card, raw)
+        if kind == "ogb":
+            graph = _from_ogb(title, raw, name)
+        else:
+            arguments = ({"name": title} if title else {}) | OPTIONS.get(kind, {})
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # PyG uses deprecated parts of torch and numpy
+                datasets = import_module("torch_geometric.datasets")
+                graph = from_pyg(getattr(datasets, kind)(str(raw), **arguments)[0], name=name)
+            graph = graph if graph.num_splits else published_elsewhere(graph)
     except DataNotFoundError:
         raise
     except Exception as error:  # PyG and the network raise anything
@@ -244,3 +261,62 @@ def _download(name: str, data: str | Path | None) -> Graph:
         ) from error
     write_npz(graph, cache_folder() / f"{name}.npz")
     return graph
+
+
+def published_elsewhere(graph: Graph, num_splits: int = 5) -> Graph:
+    """The random 50/25/25 splits of sets without published ones: one fixed, documented draw.
+
+    ``RandomState(1234)``, for each split one permutation of the labelled nodes: the first half
+    trains, the next quarter validates, the rest tests.
+
+    Example:
+        >>> g = Graph(np.zeros((2, 0)), num_nodes=9, y=np.array([0, 1] * 4 + [-1]))
+        >>> published_elsewhere(g).split(0)
+        Split(index=0, train/val/test=4/2/2)
+    """
+    if graph.y is None:
+        return graph
+    labelled = np.flatnonzero(graph.y >= 0)
+    half, quarter = int(0.5 * labelled.size), int(0.25 * labelled.size)
+    masks = np.zeros((3, graph.num_nodes, num_splits), dtype=np.bool_)
+    # The stored files were drawn with the legacy generator, so the same one is needed here.
+    generator = np.random.RandomState(1234)
+    for split in range(num_splits):
+        parts = np.split(generator.permutation(labelled), [half, half + quarter])
+        for part, nodes in enumerate(parts):
+            masks[part, nodes, split] = True
+    return graph.with_masks(*masks)
+
+
+def year_quantiles(year: NDArray[Any], num_classes: int = 5) -> NDArray[np.int64]:
+    r"""Classes of about equal size from a number: :math:`y_i = \#\{k : v_i \ge q_k\}`.
+
+    :math:`q_k` is the quantile :math:`k / c` for :math:`k = 1 \dots c-1`, as in LINKX.
+
+    Example:
+        >>> year_quantiles(np.array([2001, 2002, 2003, 2004, 2005])).tolist()
+        [0, 1, 2, 3, 4]
+    """
+    values = np.asarray(year, dtype=np.float64).ravel()
+    cuts = np.nanquantile(values, np.arange(1, num_classes) / num_classes)
+    return np.searchsorted(cuts, values, side="right").astype(np.int64)
+
+
+def _from_ogb(name: str, root: Path, title: str) -> Graph:
+    try:
+        module = import_module("ogb.nodeproppred")
+    except ImportError as error:
+        raise DataNotFoundError(
+            f"{title}: is downloaded by the package ogb; `pip install ogb`, or put {title}.npz in "
+            f"one of the data folders (got {error})"
+        ) from error
+    dataset = module.NodePropPredDataset(name="ogbn-arxiv", root=str(root))
+    content, labels = dataset[0]
+    fields: dict[str, Any] = {"edge_index": content["edge_index"], "name": title}
+    fields |= {"num_nodes": int(content["num_nodes"]), "x": compact(content["node_feat"])}
+    if name == "arxiv-year":
+        return published_elsewhere(Graph(y=year_quantiles(content["node_year"]), **fields))
+    masks = np.zeros((3, fields["num_nodes"]), dtype=np.bool_)
+    for row, part in zip(masks, ("train", "valid", "test"), strict=True):
+        row[np.asarray(dataset.get_idx_split()[part])] = True
+    return Graph(y=np.asarray(labels).ravel(), **fields).with_masks(*masks)

@@ -224,25 +224,17 @@ def _check_blocks(
     """Sizes, probabilities and the class of every node, where they fit together."""
     counts = np.asarray(sizes)
     if counts.ndim != 1 or not counts.size or counts.dtype.kind not in "iu" or (counts < 1).any():
-        raise InputError(
-            f"sizes: must be whole numbers of 1 or more, one per block (got {sizes!r})"
-        )
+        raise InputError(f"sizes: must be whole numbers of 1 or more per block (got {sizes!r})")
     b, n = counts.size, int(counts.sum())
     matrix = np.asarray(probabilities, dtype=np.float64)
-    if matrix.shape != (b, b):
+    inside = matrix.shape == (b, b) and bool(((matrix >= 0) & (matrix <= 1)).all())
+    if not inside or not (directed or np.array_equal(matrix, matrix.T)):
         raise InputError(
-            f"probabilities: must have one row and column per block, [{b}, {b}] "
-            f"(got {list(matrix.shape)})"
-        )
-    symmetric = directed or np.array_equal(matrix, matrix.T)
-    if not ((matrix >= 0) & (matrix <= 1)).all() or not symmetric:
-        raise InputError(
-            "probabilities: must be between 0 and 1, and symmetric unless `directed=True` "
-            f"(got {matrix.min():g} to {matrix.max():g}, {'' if symmetric else 'not '}symmetric)"
+            f"probabilities: must have one row and column per block, [{b}, {b}], be between 0 and "
+            f"1, and symmetric unless `directed=True` (got {matrix.tolist()!r:.80})"
         )
     given = np.arange(b) if labels is None else np.asarray(labels)
-    fits = given.dtype.kind in "iu" and given.shape in ((b,), (n,))
-    if not fits or (given < 0).any():
+    if given.dtype.kind not in "iu" or given.shape not in ((b,), (n,)) or (given < 0).any():
         raise InputError(
             f"labels: must be one class of 0 or more per block, [{b}], or per node, [{n}] "
             f"(got {given.dtype} {list(given.shape)})"
