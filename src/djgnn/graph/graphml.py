@@ -15,7 +15,7 @@ from defusedxml.ElementTree import parse
 from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write, readable_file
 from djgnn.graph.graph import Graph
-from djgnn.graph.table_files import check_distinct, node_tables
+from djgnn.graph.table_files import check_distinct, check_writable, node_tables
 from djgnn.graph.table_rules import TableOptions
 from djgnn.graph.tables import assemble
 
@@ -197,13 +197,7 @@ def write_graphml(graph: Graph, path: str | Path, split: int | None = 0) -> None
         InputError: If a name is empty or has characters that XML cannot hold, or the file cannot
             be written.
     """
-    for kind, names in (("node", graph.names()), ("class", graph.classes())):
-        for place, name in enumerate(names):
-            if not name or NOT_XML.search(name):
-                raise InputError(
-                    f"{kind} {place}: its name is empty or has characters that XML cannot hold; "
-                    f"rename it, or write tables or .npz (got {name!r})"
-                )
+    check_writable(graph, NOT_XML)
     key = '<key id="{0}" for="{1}" attr.name="{0}" attr.type="{2}">{3}</key>\n'
     keys = [key.format(name, "node", "string", "") for name in ("label", "split")]
     zero = "<default>0</default>"

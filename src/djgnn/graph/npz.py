@@ -150,7 +150,7 @@ def read_arrays(path: str | Path, keys: Sequence[str], max_bytes: int) -> dict[s
     except Exception as error:  # zipfile, the decompressors and numpy raise many kinds
         raise InputError(
             f"{file}: {problem}; write it with `numpy.savez_compressed` or `write_npz`, or copy it "
-            f"again if it was cut off (got {_reason(error)})"
+            f"again if it was cut off (got {type(error).__name__}: {' '.join(str(error).split())[:150]})"
         ) from error
     return arrays
 
@@ -232,7 +232,7 @@ def _features(arrays: dict[str, NDArray[Any]]) -> Any:
     except (ValueError, TypeError, LookupError, OverflowError) as error:
         raise InputError(
             f"keys {', '.join(present)} are not the parts of a CSR matrix; store 'x' alone, or all "
-            f"of {', '.join(CSR_PARTS)} (got {_reason(error)})"
+            f"of {', '.join(CSR_PARTS)} (got {type(error).__name__}: {' '.join(str(error).split())[:150]})"
         ) from error
     return matrix
 
@@ -252,8 +252,3 @@ def _values(key: str, array: NDArray[Any], dimensions: int, kinds: str, what: st
         f"key {key!r} must be {what}; leave it out or write it again "
         f"(got {array.dtype} {list(array.shape)})"
     )
-
-
-def _reason(error: BaseException) -> str:
-    """The kind of an error and the first line of its message."""
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"

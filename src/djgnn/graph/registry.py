@@ -207,13 +207,8 @@ def canonical(name: str) -> str:
         >>> canonical("Roman_Empire"), canonical("mine")
         ('roman-empire', 'mine')
     """
-
-    def fold(text: str) -> str:
-        return text.casefold().replace("_", "-")
-
-    if name in known():
-        return name
-    return next((other for other in known() if fold(other) == fold(name)), name)
+    folded = {other.casefold().replace("_", "-"): other for other in known()}
+    return name if name in known() else folded.get(name.casefold().replace("_", "-"), name)
 
 
 def _download(name: str, data: str | Path | None) -> Graph:

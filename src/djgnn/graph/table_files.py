@@ -194,12 +194,7 @@ def write_tables(graph: Graph, edges: str | Path, nodes: str | Path, split: int 
         >>> (folder / "n.csv").read_text().split()
         ['"node","label"', '"0","0"', '"1",']
     """
-    for kind, values in (("node", graph.names()), ("class", graph.classes())):
-        if "" in values:
-            raise InputError(
-                f"{kind} {list(values).index('')}: has an empty name, which a table cannot tell "
-                f"from a missing one; rename it (got '')"
-            )
+    check_writable(graph)
     names = pl.Series(list(graph.names()), dtype=pl.String)
     columns = dict(zip(("source", "target"), map(names.gather, graph.edge_index), strict=True))
     if graph.edge_weight is not None:
@@ -217,6 +212,17 @@ def write_tables(graph: Graph, edges: str | Path, nodes: str | Path, split: int 
                 first = place == 0
                 frame.write_csv(
                     stream, include_header=first, separator=separator, quote_style="non_numeric"
+                )
+
+
+def check_writable(graph: Graph, unfit: re.Pattern[str] | None = None) -> None:
+    """Refuse names of nodes and classes that are empty or hold what a format cannot."""
+    for kind, names in (("node", graph.names()), ("class", graph.classes())):
+        for place, name in enumerate(names):
+            if not name or (unfit and unfit.search(name)):
+                raise InputError(
+                    f"{kind} {place}: has an empty name or one with characters that the format "
+                    f"cannot hold; rename it or write .npz (got {name!r})"
                 )
 
 
@@ -282,14 +288,9 @@ def _check_csv(file: Path, separator: str) -> None:
                         f"{separator!r} (got {', '.join(cells)[:80]!r} under "
                         f"{', '.join(names)[:80]!r})"
                     )
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{file}: line {line} is not UTF-8 text; save the file as UTF-8 "
-            f"(got byte {content[error.start : error.start + 1]!r})"
-        ) from None
-    except csv.Error as error:
-        raise InputError(
-            f"{file}: a quoted cell is not closed or is followed by text; check the double "
-            f"quotes (got {error})"
-        ) from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        problem = "a quoted cell is not closed or is followed by text; check the double quotes"
+        if isinstance(error, UnicodeDecodeError):
+            line = content.count(b"\n", 0, error.start) + 1
+            problem = f"line {line} is not UTF-8 text; save the file as UTF-8"
+        raise InputError(f"{file}: {problem} (got {error})") from error
