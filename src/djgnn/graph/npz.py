@@ -150,7 +150,8 @@ def read_arrays(path: str | Path, keys: Sequence[str], max_bytes: int) -> dict[s
     except Exception as error:  # zipfile, the decompressors and numpy raise many kinds
         raise InputError(
             f"{file}: {problem}; write it with `numpy.savez_compressed` or `write_npz`, or copy it "
-            f"again if it was cut off (got {type(error).__name__}: {' '.join(str(error).split())[:150]})"
+            f"again if it was cut off (got {type(error).__name__}: "
+            f"{' '.join(str(error).split())[:150]})"
         ) from error
     return arrays
 
@@ -232,7 +233,8 @@ def _features(arrays: dict[str, NDArray[Any]]) -> Any:
     except (ValueError, TypeError, LookupError, OverflowError) as error:
         raise InputError(
             f"keys {', '.join(present)} are not the parts of a CSR matrix; store 'x' alone, or all "
-            f"of {', '.join(CSR_PARTS)} (got {type(error).__name__}: {' '.join(str(error).split())[:150]})"
+            f"of {', '.join(CSR_PARTS)} (got {type(error).__name__}: "
+            f"{' '.join(str(error).split())[:150]})"
         ) from error
     return matrix
 
