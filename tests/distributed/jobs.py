@@ -84,6 +84,20 @@ def _fit(group: Group, graph: Graph, recipe: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def fit_with_own_branches(group: Group, graph: Graph) -> dict[str, Any]:
+    """Train with two branches that are not part of the package."""
+    from tests.own_branches import OWN
+
+    from djgnn.model import djgnn
+    from djgnn.model.branches import BRANCHES
+
+    djgnn.BRANCHES = [*BRANCHES, *OWN]
+    try:
+        return _fit(group, graph, {"epochs": 6})
+    finally:
+        djgnn.BRANCHES = BRANCHES
+
+
 def both_passes(group: Group, graph: Graph) -> list[tuple[Any, Any]]:
     """Gradients and logits of a few steps, by the passes of shards and by whole ones."""
     config = resolve("default", None, **BASE)

@@ -63,6 +63,11 @@ def test_twenty_epochs_of_a_data_set(size: int, name: str, data_dir: Path) -> No
     check(size, jobs.stored(name, data_dir), {"its own": {}})
 
 
+def test_branches_of_somebody_else() -> None:
+    found = run_group(2, jobs.fit_with_own_branches, jobs.sbm())
+    compare(found, jobs.fit_with_own_branches(Group(), jobs.sbm()))
+
+
 def test_the_gate_decides_alike() -> None:
     check(2, jobs.sbm(), {"gate": {"structure_gate": True, "epochs": 6}})
 

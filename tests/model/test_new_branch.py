@@ -2,59 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from tests.own_branches import OWN
+from torch import Tensor
 
 from djgnn.graph import Graph, arrivals, heterophilic_sbm, random_splits
 from djgnn.model import DJGNN, graph_operators
 from djgnn.model.arrivals import Memory
 from djgnn.model.batches import BatchedDJGNN
-from djgnn.model.branches import BRANCHES, Branch
-from djgnn.model.dropout import relu_dropout
+from djgnn.model.branches import BRANCHES
 from djgnn.model.explain import explain
 from djgnn.training import resolve, train
+from djgnn.training.checkpoint import Checkpoint
+from djgnn.training.folder import new_folder, write_run
 from djgnn.training.inputs import build_djgnn
+from djgnn.training.progress import Hooks
+from djgnn.training.stored import load_model
 
 GRAPH = random_splits(heterophilic_sbm(140, hub_size=2))
 N = GRAPH.num_nodes
 
 
-class SmoothedBranch(Branch):
-    """One hop of the features, ReLU(A X W + b), as somebody would write it in forty lines."""
-
-    name = "smoothed"
-
-    def __init__(self, in_channels: int, hidden_channels: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(in_channels, hidden_channels))
-        self.bias = nn.Parameter(torch.zeros(hidden_channels))
-
-    @classmethod
-    def build(cls, config: Any, in_channels: int, num_nodes: int) -> Branch:
-        return cls(in_channels, config.hidden_channels)
-
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        nn.init.normal_(self.weight, generator=generator)
-        nn.init.zeros_(self.bias)
-
-    def encode(self, view: Any) -> Tensor:
-        return view.hop(self.weight, self.bias)
-
-    def forward(self, encoding: Any, view: Any, generator: Any = None) -> Tensor:
-        h = view.hop_rows(encoding.parts[self.name])
-        return relu_dropout(h, 0.0, self.training, generator, view.windows[1])
-
-    def matrix(self, operators: Any) -> Any:
-        return operators.homophilic
-
-
 @pytest.fixture(autouse=True)
 def listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("djgnn.model.djgnn.BRANCHES", [*BRANCHES, SmoothedBranch])
+    monkeypatch.setattr("djgnn.model.djgnn.BRANCHES", [*BRANCHES, *OWN])
 
 
 def case() -> tuple[DJGNN, Tensor, Any]:
@@ -66,11 +42,12 @@ def case() -> tuple[DJGNN, Tensor, Any]:
 
 def test_it_is_in_the_model_and_mixed() -> None:
     model, x, operators = case()
-    assert model.branch_names[-1] == "smoothed"
+    assert model.branch_names[-2:] == ("smoothed", "alone")
     assert model.mixture.alpha.numel() == len(model.branch_names)
-    embedding = model.run(x, operators).embeddings[-1]
+    smoothed, alone = model.run(x, operators).embeddings[-2:]
     dense = torch.relu(operators.homophilic.to_dense() @ x @ model.smoothed.weight)
-    torch.testing.assert_close(embedding, dense)
+    torch.testing.assert_close(smoothed, dense)
+    torch.testing.assert_close(alone, torch.relu(x @ model.alone.weight))
 
 
 def test_some_rows_and_batches_are_the_whole() -> None:
@@ -90,10 +67,12 @@ def test_new_nodes_get_it() -> None:
     later = Graph(GRAPH.edge_index, N + 1, x=np.vstack([GRAPH.x, GRAPH.x[:1]]), node_names=names)
     known = Graph(GRAPH.edge_index, N, x=GRAPH.x, node_names=GRAPH.names())
     seen: list[Tensor] = []
-    model.smoothed.register_forward_hook(lambda *call: seen.append(call[2]))
+    for branch in (model.smoothed, model.alone):
+        branch.register_forward_hook(lambda *call: seen.append(call[2]))
     new, _ = arrivals(later, known)
     Memory(model, x, operators).logits(new, torch.tensor(new.x, dtype=torch.float64))
-    torch.testing.assert_close(seen[-1], torch.relu(x[:1] @ model.smoothed.weight))
+    torch.testing.assert_close(seen[-2], torch.relu(x[:1] @ model.smoothed.weight))
+    torch.testing.assert_close(seen[-1], torch.relu(x[:1] @ model.alone.weight))
 
 
 def test_it_is_trained_and_explained() -> None:
@@ -101,9 +80,25 @@ def test_it_is_trained_and_explained() -> None:
     module, inputs = build_djgnn(config, GRAPH)
     fitted, _ = train(module, inputs, GRAPH, 0, config.training, 0)
     found = explain(fitted.module, inputs, GRAPH, 5)
-    assert found.branches[-1].branch == "smoothed"
-    assert found.branches[-1].neighbours
+    assert [part.branch for part in found.branches[-2:]] == ["smoothed", "alone"]
+    assert found.branches[-2].neighbours
     total = np.array(list(found.bias.values()))
     for part in found.branches:
         total += np.array(list(part.contributions.values()))
     np.testing.assert_allclose(total, list(found.logits.values()), atol=1e-5)
+
+
+def test_a_stopped_run_resumes_and_a_stored_one_is_read_back(tmp_path: Path) -> None:
+    config = resolve("default", None, hidden_channels=8, epochs=4, structure_gate=False)
+    found = []
+    for stop in (None, lambda: True, None):
+        module, inputs = build_djgnn(config, GRAPH)
+        checkpoint = None if not found else Checkpoint(tmp_path / "checkpoint" / "run", "k")
+        hooks = Hooks(stop=stop, checkpoint=checkpoint)
+        found.append(train(module, inputs, GRAPH, 0, config.training, 0, hooks))
+    assert torch.equal(found[2][0].logits, found[0][0].logits)
+    with new_folder(tmp_path / "run") as folder:
+        write_run(folder, GRAPH, config, *found[0], 0)
+    stored = load_model(tmp_path / "run")
+    np.testing.assert_allclose(stored.logits, found[0][0].logits.numpy(), atol=1e-6)
+    assert stored.card["alpha"].keys() >= {"smoothed", "alone"}

@@ -2,8 +2,9 @@
 
 Every engine takes the points ``[m, p]``, a width q and queries ``[r, p]`` (the points themselves by
 default), and returns the indices ``[r, q]`` of the q nearest points of each query. All of them
-compute with differences in float64, so that they agree up to ties; :mod:`djgnn.jumps.ranks` settles
-the ties.
+compute with differences in float64, so that they agree up to ties, which
+:func:`djgnn.jumps.ranks.nearest_nodes` breaks. Triton's search (:mod:`djgnn.jumps.triton_search`)
+is not one of them: it breaks its own ties and is taken before, see :func:`on_tiles`.
 """
 
 from __future__ import annotations
@@ -80,8 +81,9 @@ def on_tiles(name: str, points: Tensor, width: int) -> bool:
 def choose_engine(name: str, points: Tensor) -> Engine:
     """The engine of that name.
 
-    ``"auto"`` takes Triton on a GPU, and on a CPU what is fastest by measurement
-    (``benchmarks/crossover.py``): the KD-tree up to eight dimensions, brute force above.
+    ``"auto"`` takes what is fastest by measurement (``benchmarks/crossover.py``): on a CPU the
+    KD-tree up to eight dimensions, brute force above. On a GPU Triton's search is taken before this
+    function is asked, where it can be.
 
     Raises:
         ValueError: If there is no such engine.

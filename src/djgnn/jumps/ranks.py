@@ -1,4 +1,8 @@
-"""Rank lists: who is near whom in U, with ties settled by node index on every engine and device."""
+"""Rank lists: the nearest nodes of every node in U, ties broken by node index.
+
+On a CPU :func:`nearest_nodes` finds ties and `_first_nodes` breaks them; on a GPU
+:func:`djgnn.jumps.triton_search.gpu_rank_lists` does both. The lists are the same.
+"""
 
 from __future__ import annotations
 

@@ -192,6 +192,10 @@ class BatchView(View):
         """From batch and lists to the batch."""
         return aggregate_rows(table, *self._near, h)
 
+    def own_rows(self, h: Tensor) -> Tensor:
+        """The batch, out of batch and lists."""
+        return h.index_select(0, self._near[1])
+
     def hop(self, weight: Tensor, bias: Tensor, further: int = 0) -> Tensor:
         """From the hop of X; of all nodes, once, where an evaluation shares it."""
         if further and self.shared is not None:

@@ -117,7 +117,7 @@ class DJGNN(nn.Module):
         return tuple(label for branch in self.parts for label in branch.labels)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw all weights anew, clear every cache, and let a frozen pump learn again."""
+        """Initialise all weights, clear every cache, and unfreeze the pump."""
         self.pump.requires_grad_(True)
         self.pump.reset_parameters(generator)
         for branch in self.parts:
@@ -129,7 +129,7 @@ class DJGNN(nn.Module):
         self.ranks.forget()
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy or a pickle takes everything but the caches along."""
+        """Copies and pickles leave the caches out."""
         return {**self.__dict__, "_operators": None, "_features": None}
 
     def forward(
@@ -175,7 +175,7 @@ class DJGNN(nn.Module):
         return self._as_operators(edge_index, edge_weight).view(self.as_features(x))
 
     def encode(self, view: View) -> Encoding:
-        """The first half of a pass: everything before the first random number.
+        """The first half of a pass: everything before dropout.
 
         Training and evaluation of the same weights share it.
         """

@@ -32,7 +32,7 @@ class RankMemory:
         self._memory = SearchMemory()
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy or a pickle takes everything but the lists along."""
+        """Copies and pickles leave the lists out."""
         return {**self.__dict__, "_key": None, "_u": torch.empty(0), "_ranks": torch.empty(0)}
 
     def __call__(self, u: Tensor, twins: TwinClasses, classes: Tensor | None = None) -> Tensor:

@@ -48,7 +48,7 @@ class View:
 
     @property
     def windows(self) -> Windows:
-        """Of which larger tensors sources and rows are parts, for dropout; none by default."""
+        """Where sources and rows are parts of larger tensors, which dropout must know."""
         return None, None
 
     def rows(self, index: Tensor) -> View:
@@ -67,12 +67,16 @@ class View:
         """Normalised filters times h: from the sources to the rows."""
         raise NotImplementedError
 
+    def own_rows(self, h: Tensor) -> Tensor:
+        """A copy of the rows of h, which was computed from :attr:`features`."""
+        return self.hop_rows(h)
+
     def hop(self, weight: Tensor, bias: Tensor, further: int = 0) -> Tensor:
         """The normalised adjacency times X W, plus b, of the nodes that `further` hops need."""
         raise NotImplementedError
 
     def hop_rows(self, h: Tensor) -> Tensor:
-        """A copy of the rows, out of what :meth:`hop` gave with ``further=0``."""
+        """A copy of the rows of h, which :meth:`hop` returned with ``further=0``."""
         raise NotImplementedError
 
     def inner(self, key: Hashable, h: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:
@@ -97,7 +101,7 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """What a pass knows before its first random number.
+    """The first half of a pass: everything that is computed before dropout.
 
     Shapes:
         parts, by branch: what its `encode` gave, one row per source.

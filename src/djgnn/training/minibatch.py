@@ -69,7 +69,7 @@ class BatchPasses:
         self._tables: Tables | None = None
 
     def batches(self, generator: torch.Generator | None = None) -> list[Batch]:
-        """Part the nodes at random; every batch gets its share of the training nodes."""
+        """Partition the nodes at random; every batch gets its share of the training nodes."""
         places, others = (
             torch.randperm(part.numel(), generator=generator, device=part.device)
             for part in (self.targets.train, self.other)

@@ -40,7 +40,10 @@ class Passes(Protocol):
 def choose_passes(
     module: nn.Module, inputs: tuple[Any, Any], targets: Targets, config: TrainConfig
 ) -> Passes:
-    """The cheapest passes for a module; the one place where that is decided.
+    """The cheapest passes for a module; the one place that chooses between them.
+
+    Whether several processes share the graph was decided before, by the group that
+    :func:`djgnn.training.inputs.build_djgnn` was given.
 
     Args:
         module: Any model of the training loop.
@@ -100,7 +103,7 @@ class _Update:
 
 
 class ViewPasses(_Update):
-    """A DJ-GNN's passes: an evaluation leaves its first half to the update after it."""
+    """A DJ-GNN's passes: an update reuses the first half of the evaluation before it."""
 
     module: DJGNN
 

@@ -34,10 +34,10 @@ def train(
 
     With ``config.structure_gate`` a DJ-GNN is trained with and without its structure branch. The
     branch has n x hidden weights of its own and is kept only if it raises the validation score by
-    more than one standard error: that of a share of the validation nodes, for ROC-AUC as well.
+    more than one standard error of a proportion of the validation nodes (for ROC-AUC, too).
 
     Args:
-        module: The model; its weights are drawn anew.
+        module: The model; its weights are initialised first.
         inputs: x and structure.
         graph: The graph, for labels and split.
         split: Which split.

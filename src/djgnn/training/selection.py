@@ -73,7 +73,7 @@ class SplitResult:
 def judge(fitted: Fitted, test_y: NDArray[np.int64], metric: str, split: int = 0) -> SplitResult:
     """Score the test nodes of a finished run, under both protocols.
 
-    This is the only place where test labels meet a model, and the model is finished.
+    The only place where a score on test labels is computed for a result; the model is finished.
     """
     scores = [score(row, test_y, metric) for row in fitted.decisions]
     return SplitResult(

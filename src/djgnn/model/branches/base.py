@@ -18,9 +18,19 @@ if TYPE_CHECKING:
 class Branch(nn.Module):
     """An embedding of the rows of a view, ``[rows, blocks * hidden_channels]``.
 
-    A pass has two halves. :meth:`encode` computes what no random number touches, for all nodes
-    whose values the rows need; :meth:`forward` computes the rows from it. Values of other nodes
-    come from the view alone (:class:`djgnn.model.views.View`).
+    A pass has two halves. :meth:`encode` computes everything before dropout, for all nodes whose
+    values the rows need; :meth:`forward` computes the rows from it. Values of other nodes come from
+    the view alone (:class:`djgnn.model.views.View`), in one of these pairs:
+
+    ==================================== =======================================================
+    encode                               forward, with ``h = encoding.parts[self.name]``
+    ==================================== =======================================================
+    ``view.features @ W``                ``view.own_rows(h)`` (the node itself), or
+                                         ``view.aggregate(encoding.table, h)`` (the filters)
+    ``view.hop(W, b)``                   ``view.hop_rows(h)`` (one hop on the graph)
+    ``view.hop(W, b, further=1)``        ``view.propagate(view.inner(name, h, f))`` (two hops)
+    nothing                              ``view.adjacency @ W`` (rows of A)
+    ==================================== =======================================================
     """
 
     name: ClassVar[str]
@@ -28,7 +38,7 @@ class Branch(nn.Module):
 
     @classmethod
     def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> Branch | None:
-        """The branch of a configuration, ``None`` where that has none."""
+        """Build the branch, or return ``None`` if the configuration switches it off."""
         raise NotImplementedError
 
     @property
@@ -37,7 +47,7 @@ class Branch(nn.Module):
         return (self.name,)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw all weights anew."""
+        """Initialise all weights."""
         raise NotImplementedError
 
     def encode(self, view: View) -> Tensor:

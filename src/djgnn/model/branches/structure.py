@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class StructureBranch(Branch):
     r"""Rows of A as features, :math:`\mathrm{ReLU}(A V + c)`.
 
-    It has n x hidden free weights and can learn the training nodes by heart, so training compares
+    It has n x hidden free weights and can memorise the training nodes, so training compares
     the model with and without it (``structure_gate``).
 
     Args:

@@ -111,7 +111,7 @@ class Group:
         return torch.device("cuda", self.local_rank)
 
     def any(self, flag: bool) -> bool:
-        """Whether any process says so; all get the same answer."""
+        """Whether the flag is true on any process; all processes get the same answer."""
         return any(self.gathered(flag))
 
     def gathered(self, value: T) -> list[T]:

@@ -39,7 +39,7 @@ from djgnn.training.inputs import blank_djgnn, dense_or_sparse, feature_matrix
 
 @dataclass(frozen=True, eq=False)
 class ShardOperators:
-    """Constant parts of the rows of one process, and who has the others.
+    """Constant parts of the rows of one process, and where the other rows are.
 
     Shapes:
         adjacency ``[own, n]``, degree ``[n]``, volume scalar, homophilic ``[own, own + seen]``;
