@@ -166,6 +166,25 @@ def test_a_document_type_is_refused(read, inside: str) -> None:
         read(text)
 
 
+NODE = '<node id="a"/>'
+KEY = '<key id="k" for="node"/>'
+MISPLACED = {
+    "in another tag": (f"<graph><part>{NODE}</part></graph>", "outside <graph>"),
+    "beside the graph": (f"<part>{NODE}</part><graph/>", "outside <graph>"),
+    "at the top": (f"{NODE}<graph/>", "outside <graph>"),
+    "in a node": (f'<graph><node id="b">{NODE}</node></graph>', "outside <graph>"),
+    "nested graph": ('<graph><node id="b"><graph/></node></graph>', "nested graph"),
+    "key twice": (f"{KEY}{KEY}<graph>{NODE}</graph>", "declares a <key> twice"),
+}
+
+
+@pytest.mark.parametrize("case", MISPLACED)
+def test_nothing_is_left_out_in_silence(read, case: str) -> None:
+    text, message = MISPLACED[case]
+    with pytest.raises(InputError, match=message):
+        read(f"{HEAD}{text}</graphml>")
+
+
 LONG = "x" * (2**20 + 1)
 
 

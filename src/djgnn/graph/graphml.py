@@ -89,11 +89,14 @@ def _parse(file: Path) -> tuple[pl.DataFrame, pl.DataFrame, list[int]]:
         problem = "has several graphs; write one per file" if graphs else "has no <graph>; add it"
         raise _wrong(file, problem, f"{len(graphs)} graphs")
     parts: dict[str, list[Element]] = {"node": [], "edge": []}
-    for element in graphs[0]:
+    for parent, element in [(parent, part) for parent in (root, graphs[0]) for part in parent]:
         tag = _tag(element)
-        if tag == "hyperedge" or any(_tag(part) == "graph" for part in element):
-            problem = "has a hyperedge or nested graph; replace it by edges between two nodes"
-            raise _wrong(file, problem, tag)
+        if element is graphs[0] or tag == "data":
+            continue
+        inside = element if parent is not root and tag in parts else element.iter()
+        if tag == "hyperedge" or any(_tag(part) in ("graph", *parts) for part in inside):
+            problem = "has a hyperedge, a nested graph, or a node or edge outside <graph>"
+            raise _wrong(file, f"{problem}; put nodes and edges directly into one <graph>", tag)
         if tag in parts:
             parts[tag].append(element)
     default = "false" if graphs[0].get("edgedefault") == "undirected" else "true"
@@ -121,7 +124,10 @@ def _frame(
         InputError: At an element without its ids, or <data> without its <key> or given twice.
     """
     named = [(_need(where, key, "id", "<key>"), key) for key in keys]
-    own = {code: key for code, key in named if key.get("for", "all") in (tag, "all")}
+    own: dict[str, Element] = {}
+    for code, key in named:
+        if key.get("for", "all") in (tag, "all") and own.setdefault(code, key) is not key:
+            raise _wrong(where, "declares a <key> twice; keep one", code)
     rows: list[dict[str, str]] = []
     for number, element in enumerate(elements, 1):
         place = f"<{tag}> {number}"
