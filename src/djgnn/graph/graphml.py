@@ -89,11 +89,11 @@ def _parse(file: Path) -> tuple[pl.DataFrame, pl.DataFrame, list[int]]:
         problem = "has several graphs; write one per file" if graphs else "has no <graph>; add it"
         raise _wrong(file, problem, f"{len(graphs)} graphs")
     parts: dict[str, list[Element]] = {"node": [], "edge": []}
-    for parent, element in [(parent, part) for parent in (root, graphs[0]) for part in parent]:
+    for top, element in [(above, part) for above in (root, graphs[0]) for part in above]:
         tag = _tag(element)
         if element is graphs[0] or tag == "data":
             continue
-        inside = element if parent is not root and tag in parts else element.iter()
+        inside = element if top is not root and tag in parts else element.iter()
         if tag == "hyperedge" or any(_tag(part) in ("graph", *parts) for part in inside):
             problem = "has a hyperedge, a nested graph, or a node or edge outside <graph>"
             raise _wrong(file, f"{problem}; put nodes and edges directly into one <graph>", tag)
