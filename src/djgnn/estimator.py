@@ -6,23 +6,25 @@ import dataclasses
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from djgnn.checking import json_values
 from djgnn.errors import DJGNNWarning, InputError
 from djgnn.graph import Graph, check_related, random_splits
 from djgnn.graph.labels import codes_of, is_unknown, one_per_node
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from djgnn.model.explain import Explanation
-    from djgnn.training.config import RunConfig
-    from djgnn.training.stored import StoredModel
+from djgnn.model.explain import Explanation
+from djgnn.training.config import RunConfig, resolve
+from djgnn.training.folder import new_folder, read_history, run_card, write_model
+from djgnn.training.inputs import build_djgnn, choose_device
+from djgnn.training.progress import EpochRecord
+from djgnn.training.run import train
+from djgnn.training.stored import StoredModel, load_model
 
 # Parameters that stand for an option of the model or of its training.
 NAMED = ("num_jumps", "hidden_channels", "dropout", "lr", "weight_decay", "epochs", "patience")
@@ -119,11 +121,6 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: If there are no two classes to learn, or an argument is not allowed.
         """
-        from djgnn.training.folder import run_card
-        from djgnn.training.inputs import build_djgnn, choose_device
-        from djgnn.training.run import train
-        from djgnn.training.stored import StoredModel
-
         _check_is_graph(graph)
         seed = _seed(self.random_state)
         labelled, classes = self._labelled(graph, y, seed)
@@ -134,13 +131,11 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         card = run_card(labelled, fitted, result, seed)
         card["labels"] = {"dtype": classes.dtype.str, "values": classes.tolist()}
         card["structure_sha256"] = _without_labels(graph).content_hash
-        self.history_ = fitted.history
-        return self._set_learned(StoredModel(model, inputs, labelled, config, card))
+        stored = StoredModel(model, inputs, labelled, config, card)
+        return self._set_learned(stored, fitted.history)
 
     def _config(self, classes: NDArray[Any]) -> RunConfig:
         """The configuration that the parameters stand for."""
-        from djgnn.training.config import resolve
-
         weight: Any = self.class_weight
         if isinstance(weight, Mapping):  # a label that is not named counts 1
             unknown = set(weight) - set(classes.tolist())
@@ -154,11 +149,11 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         except (TypeError, ValueError) as error:
             raise InputError(f"options: {error}") from error
 
-    def _set_learned(self, stored: StoredModel) -> DJClassifier:
+    def _set_learned(self, stored: StoredModel, history: tuple[EpochRecord, ...]) -> DJClassifier:
         """Take the learned attributes from a trained model."""
         card = stored.card
         labels = card.get("labels", {"values": card["data"]["classes"], "dtype": "str"})
-        self.stored_, self.model_ = stored, stored.module
+        self.stored_, self.model_, self.history_ = stored, stored.module, history
         self.classes_: NDArray[Any] = np.array(labels["values"], dtype=np.dtype(labels["dtype"]))
         self.probabilities_ = stored.probabilities
         self.transduction_ = self.classes_[self.probabilities_.argmax(axis=1)]
@@ -238,15 +233,13 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 DJGNNWarning,
                 stacklevel=2,
             )
-        weights = None
-        if sample_weight is not None:
-            given = np.asarray(sample_weight, dtype=np.float64)
-            weights = given[known] if given.shape == known.shape else np.zeros(1)
-            if not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
-                raise InputError(
-                    "sample_weight: must have one weight per node, finite, not negative, and "
-                    f"positive for some node of known label (got shape {list(given.shape)})"
-                )
+        given = np.asarray(np.ones(known.size) if sample_weight is None else sample_weight, float)
+        weights = given[known] if given.shape == known.shape else np.zeros(1)
+        if not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
+            raise InputError(
+                "sample_weight: must have one weight per node, finite, not negative, and positive "
+                f"for some node of known label (got shape {list(given.shape)})"
+            )
         return float(np.average(shares.argmax(axis=1)[known] == codes, weights=weights))
 
     def save(self, folder: str | Path, overwrite: bool = False) -> None:
@@ -261,9 +254,6 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             InputError: If something is there that may not be replaced.
         """
         check_is_fitted(self)
-        from djgnn.checking import json_values
-        from djgnn.training.folder import new_folder, write_history, write_model
-
         stored = self.stored_
         values = {k: v for k, v in self.get_params(deep=False).items() if k != "device"}
         if self.random_state is not None:
@@ -272,8 +262,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             values["class_weight"] = list(self.class_weight.items())
         card = {**stored.card, "estimator": json_values(values)}
         with new_folder(folder, overwrite) as place:
-            write_model(place, stored.graph, stored.config, stored.module, card)
-            write_history(place / "history.csv", self.history_)
+            write_model(place, stored.graph, stored.config, stored.module, card, self.history_)
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto") -> DJClassifier:
@@ -282,23 +271,16 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: If it is damaged or incomplete. Nothing in it is ever executed.
         """
-        from djgnn.training.folder import read_history
-        from djgnn.training.inputs import choose_device
-        from djgnn.training.stored import load_model
-
-        stored = load_model(folder, choose_device(device))
-        history = read_history(folder)
+        stored, history = load_model(folder, choose_device(device)), read_history(folder)
         stored.card.setdefault("structure_sha256", _without_labels(stored.graph).content_hash)
         try:
             given = dict(stored.card.get("estimator") or _arguments(stored))
             if isinstance(given.get("class_weight"), list):
                 given["class_weight"] = dict(given["class_weight"])
             given = {"random_state": stored.card["seed"], **given, "device": device}
-            clf = cls(**given)._set_learned(stored)
+            return cls(**given)._set_learned(stored, history)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise InputError(f"{folder}: its card is damaged ({error}); fit again") from error
-        clf.history_ = history
-        return clf
 
     def _labelled(self, graph: Graph, y: ArrayLike | None, seed: int) -> tuple[Graph, NDArray[Any]]:
         """The graph with codes for labels and one split, and what the codes stand for."""
@@ -337,13 +319,12 @@ def _seed(given: Any) -> int:
     """A seed from what scikit-learn takes for a `random_state`."""
     if given is None or isinstance(given, np.random.RandomState):
         return int(check_random_state(given).randint(2**31))
-    seed = given.item() if isinstance(given, np.generic) else given
-    if not isinstance(seed, int) or not 0 <= seed < 2**63:
+    if not isinstance(given, int | np.integer) or not 0 <= given < 2**63:
         raise InputError(
             f"random_state: must be a whole number of at least 0 and below 2**63, None or a "
             f"RandomState (got {given!r})"
         )
-    return seed
+    return int(given)
 
 
 def _without_labels(graph: Graph, y: Any = None, class_names: Any = None) -> Graph:
@@ -355,16 +336,15 @@ def _without_labels(graph: Graph, y: Any = None, class_names: Any = None) -> Gra
 
 def _arguments(stored: StoredModel) -> dict[str, Any]:
     """Arguments of the constructor that train as a run was trained."""
-    from djgnn.training.config import resolve
-
-    config, usual = stored.config, resolve(stored.config.preset)
+    preset, mine = stored.config.preset, stored.config.to_dict()
+    usual = resolve(preset).to_dict()
     options = {
-        f.name: getattr(mine, f.name)
-        for mine, theirs in ((config.model, usual.model), (config.training, usual.training))
-        for f in dataclasses.fields(mine)
-        if getattr(mine, f.name) != getattr(theirs, f.name)
+        name: value
+        for section in ("model", "training")
+        for name, value in mine[section].items()
+        if value != usual[section][name]
     }
     if stored.card.get("structure_gate"):  # the gate would decide again
         options.pop("structure", None)
     named = {name: options.pop(name) for name in NAMED if options.get(name) is not None}
-    return {"preset": config.preset, **named, "options": options or None}
+    return {"preset": preset, **named, "options": options or None}

@@ -180,7 +180,7 @@ CASES: dict[str, Case] = {
         (*TABLES, "--metric", "roc_auc"),
     ),
     "metric of a data set": Case(
-        "--metric: a data set has its own",
+        "--metric: is for own tables",
         {"own.npz": archive()},
         ("--dataset", "own", "--data", ".", "--metric", "accuracy"),
     ),
@@ -236,7 +236,7 @@ CASES: dict[str, Case] = {
     ),
     "card is no JSON": npz("key 'card' must be one JSON object", card=np.array("{")),
     "columns of an npz": Case(
-        "--label: is for tables", {"g.npz": archive()}, ("--graph", "g.npz", "--label", "y")
+        "--label: is for own tables", {"g.npz": archive()}, ("--graph", "g.npz", "--label", "y")
     ),
     "entity bomb": graphml(
         "entity.*never expanded", f'<!DOCTYPE g [<!ENTITY l0 "ha">{LAUGHS}]>{HEAD}&l29;</graphml>'
@@ -290,7 +290,7 @@ CASES: dict[str, Case] = {
         r"own\.npz.*not a readable", {"own.npz": "x"}, ("--dataset", "own", "--data", ".")
     ),
     "columns of a data set": Case(
-        "--symmetric: is for tables",
+        "--symmetric: is for own tables",
         {"own.npz": archive()},
         ("--dataset", "own", "--data", ".", "--symmetric"),
     ),

@@ -72,8 +72,8 @@ def test_a_search_feeds_a_run_and_a_table(djgnn, folder: Path, tmp_path: Path) -
     [
         (("table1", "--protocol", "best"), "--protocol: must be one of validation, oracle"),
         (("table1", "--models", "nothing"), "must be one of the models|must be one of djgnn"),
-        (("table1", "--reference", "gat"), "--reference: must be one of the models run"),
-        (("table1", "--workers", -1), "--workers: must not be negative"),
+        (("table1", "--reference", "gat"), "--reference: must be one of mlp"),
+        (("table1", "--workers", -1), "Invalid value for '--workers'"),
         (("table1", "--splits", "7"), "splits: own has 0 to 1"),
         (("table1", "--import", "no.jsonl"), "no.jsonl: no such file"),
     ],

@@ -106,7 +106,7 @@ def arrays(graph):
     ("key", "change", "says"),
     [
         ("nodes", lambda v: v + 10**6, "from 0 to below 78"),
-        ("nodes", lambda v: v[::-1], "must ascend"),
+        ("nodes", lambda v: v[::-1], "ascending"),
         ("ranks", lambda v: v - 10**6, "from 0 to below 78"),
         ("epochs", lambda v: v.astype(str), "whole numbers"),
         ("epochs", lambda v: v[:0], "shape"),
@@ -118,7 +118,7 @@ def arrays(graph):
         ("scale", lambda v: v[0], "shape"),
         ("seen", lambda v: v - 1, "from 0"),
         ("weight", lambda v: v.astype(object), "objects"),
-        ("weight", None, "missing"),
+        ("weight", None, "floating point numbers"),
     ],
 )
 def test_a_recording_that_does_not_fit_is_refused(graph, arrays, tmp_path, key, change, says):

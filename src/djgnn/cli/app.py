@@ -23,7 +23,7 @@ from djgnn.cli.options import (
     option,
     with_options,
 )
-from djgnn.cli.terminal import STOPPED, print_json, printable
+from djgnn.cli.terminal import STOPPED, print_json, printable, warn
 from djgnn.errors import InputError
 
 app = typer.Typer(
@@ -133,11 +133,12 @@ def inspect(
 ) -> None:
     """What a graph is like: size, twins, leaks, heterophily, and what a fit on it would cost."""
     from djgnn.cli.inspect import run_inspect
-    from djgnn.cli.options import load, warn_of_scales
+    from djgnn.cli.options import load
+    from djgnn.graph.convert import scale_remark
 
     config = recipe.resolve(source.dataset)
     graph = load(source)
-    warn_of_scales(graph)
+    warn(scale_remark(graph))
     found = run_inspect(graph, config, seed=seed, device=device, cost=cost, quiet=as_json)
     print_json(found, as_json)
 

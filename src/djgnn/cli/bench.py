@@ -54,7 +54,7 @@ class WorkOptions:
     data: Data = None
     device: Device = "auto"
     workers: Annotated[
-        Whole, option("Processes; as many as cores by default, one on a GPU; 0: this one.")
+        Whole, option("Processes; one per core by default, one on a GPU; 0: this one.", min=0)
     ] = None
     imports: Annotated[
         list[Path] | None, option("Take in results of `python -m djgnn.bench.worker`.", "--import")
@@ -118,7 +118,7 @@ class TuneOptions(WorkOptions):
 
     model: Annotated[str, option("A model, several with commas, or all.")]
     dataset: Annotated[str, option("A benchmark set, or several with commas.")]
-    trials: Annotated[int, option("Trials of every model, in all processes together.")]
+    trials: Annotated[int, option("Trials of every model, in all processes together.", min=1)]
     storage: Annotated[
         str, option("postgresql://... to share a search; a file in --out by default.")
     ] = ""

@@ -23,7 +23,7 @@ from djgnn.report.run_data import load_run
 from djgnn.report.views import agreement
 from djgnn.spectral import homophily, structural_heterophily
 from djgnn.training.config import TrainConfig, resolve
-from djgnn.training.folder import branch_weights, check_free, new_folder, write_run
+from djgnn.training.folder import check_free, new_folder, write_run
 from djgnn.training.inputs import build_djgnn, choose_device
 from djgnn.training.loop import Fitted
 from djgnn.training.progress import Hooks
@@ -63,7 +63,7 @@ def run_demo(out: Path, *, seed: int, device: str, quiet: bool) -> None:
         runs = {name: _runs(name, *model, graph, seed, follow) for name, model in models.items()}
     best, result, recording = max(runs[OURS], key=lambda run: run[0].merit)
     with new_folder(out, overwrite=True) as folder:
-        write_run(folder, graph, config, best, result, seed + result.split)
+        card = write_run(folder, graph, config, best, result, seed + result.split)
         if recording is not None:
             recording.write(folder)
     run = load_run(out)
@@ -71,7 +71,7 @@ def run_demo(out: Path, *, seed: int, device: str, quiet: bool) -> None:
     _print_comparison(
         console, {name: np.array([r.test for _, r, _ in runs[name]]) for name in runs}
     )
-    shares = ", ".join(f"{name} {value:.2f}" for name, value in branch_weights(best).items())
+    shares = ", ".join(f"{name} {value:.2f}" for name, value in card["alpha"].items())
     console.print(f"mixing weights of its branches: {shares}")
     links = agreement(run.ranks[None], np.arange(graph.num_nodes), run.labels, run.branches)[0]
     jumps = [f"jump{k} {part['share']:.0%}" for k, part in enumerate(links) if part["links"]]

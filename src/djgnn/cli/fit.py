@@ -11,10 +11,11 @@ import numpy as np
 from rich.console import Console
 
 from djgnn.cli.memory import largest_block, training_memory
-from djgnn.cli.options import FitOptions, Recipe, Source, load, warn_of_scales
-from djgnn.cli.terminal import epochs, escape, stoppable
+from djgnn.cli.options import FitOptions, Recipe, Source, load
+from djgnn.cli.terminal import epochs, escape, stoppable, warn
 from djgnn.errors import InputError
 from djgnn.graph import Graph, random_splits, reading_of
+from djgnn.graph.convert import scale_remark
 from djgnn.training.checkpoint import Checkpoint, fingerprint
 from djgnn.training.config import RunConfig
 from djgnn.training.distributed import Group, join
@@ -39,8 +40,7 @@ def fit_source(source: Source, recipe: Recipe, options: FitOptions) -> tuple[dic
         group.shared(lambda: _check_out(options))
         config = recipe.resolve(source.dataset)
         graph = group.in_turn(lambda: _trainable(load(source), source, options.seed))
-        if group.first:
-            warn_of_scales(graph)
+        warn(scale_remark(graph) if group.first else None)
         card = group.shared(lambda: _finished(graph, config, options))
         if card is None:
             card = run_fit(graph, config, options, group)
@@ -57,23 +57,19 @@ def _trainable(graph: Graph, source: Source, seed: int) -> Graph:
     """
     where = source.dataset or source.graph or source.nodes or source.edges
     known = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y[graph.y >= 0]
+    most, problem = int(np.bincount(known).max(initial=0)), ""
     if not known.size:
-        raise InputError(
-            f"{where}: no node has a label; name the column with --label and fill it for some "
-            "nodes (got none)"
-        )
-    most = int(np.bincount(known).max())
-    if most == known.size:
-        raise InputError(
-            f"{where}: all labelled nodes are of one class, there is nothing to tell apart; give "
-            f"labels of at least two classes (got {graph.classes()[int(known[0])]!r} only)"
-        )
-    if most == 1 and not graph.num_splits:
+        problem = "no node has a label"
+    elif most == known.size:
+        problem = f"all labelled nodes are of one class, {graph.classes()[int(known[0])]!r}"
+    elif most == 1 and not graph.num_splits:
         tables = reading_of(graph).get("known")
         label = "" if tables is None else f", column {tables['roles'].get('label', '')!r},"
+        problem = f"the labels{label} are all different, so no class has two nodes"
+    if problem:
         raise InputError(
-            f"{where}: the labels{label} are all different, so no class has two nodes; name the "
-            f"column of the classes with --label (got {known.size} labels)"
+            f"{where}: {problem}; name the column of the classes with --label, and fill it for "
+            f"some nodes of two classes or more (got {known.size or 'no'} labels)"
         )
     return graph if graph.num_splits else random_splits(graph, random_state=seed)
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 
 import typer
 
-from djgnn.cli.terminal import warn, warnings_once
+from djgnn.cli.terminal import warnings_once
 from djgnn.errors import InputError
 
 if TYPE_CHECKING:
     from djgnn.graph import Graph
-    from djgnn.training.config import RunConfig
 
 File: TypeAlias = Path | None
 Text: TypeAlias = str | None
@@ -134,12 +133,12 @@ class Recipe:
                 found[key.strip()] = yaml.safe_load(value)
             except yaml.YAMLError as error:
                 raise InputError(f"--set {key}: is not a value: {error} (got '{value}')") from error
-        own = {"epochs": self.epochs, "patience": self.patience, "num_jumps": self.jumps}
-        own["batch_size"] = self.batch_size
+        own = {name: getattr(self, name) for name in ("epochs", "patience", "batch_size")}
+        own["num_jumps"] = self.jumps
         return found | {key: value for key, value in own.items() if value is not None}
 
-    def resolve(self, dataset: str | None) -> RunConfig:
-        """The configuration of a DJ-GNN run.
+    def resolve(self, dataset: str | None, model: str = "djgnn") -> Any:
+        """The `RunConfig` of a DJ-GNN, or a baseline's published settings, with the changes.
 
         Raises:
             InputError: For an unknown preset or option, or a value that is not allowed.
@@ -147,6 +146,13 @@ class Recipe:
         from djgnn.training.config import RunConfig, resolve
 
         try:
+            if model != "djgnn":
+                from djgnn.baselines.config import baseline_config
+                from djgnn.bench.spec import read_recipe
+
+                if self.config is None:
+                    return baseline_config(model, dataset, **self.changes())
+                return read_recipe(model, self.config).replace(**self.changes())
             base = RunConfig.read_yaml(self.config) if self.config else None
             return (base or resolve(self.preset, dataset)).replace(**self.changes())
         except InputError:
@@ -232,12 +238,20 @@ def load(
         InputError: If the options name no graph or several, do not fit together, or the graph
             cannot be read.
     """
+    from djgnn.graph import Graph
     from djgnn.graph.checks import METRICS
 
-    if source.metric not in (None, *METRICS):
-        raise InputError(f"--metric: must be one of {', '.join(METRICS)} (got {source.metric!r})")
+    check_choice("--metric", source.metric or METRICS[0], METRICS)
+    named = (source.dataset, source.graph, source.edges or source.nodes)
+    if sum(value is not None for value in named) != 1:
+        raise InputError(
+            "give either --dataset NAME, --graph FILE, or --edges FILE and --nodes FILE"
+        )
     with warnings_once(with_flags):
-        graph = _load(source, {**(reading or {}), **source.columns(), "others": others})
+        if source.dataset is not None:
+            _refuse(source, f"--dataset {source.dataset}", "metric")
+            return Graph.load(source.dataset, data=source.data)
+        graph = _read(source, {**(reading or {}), **source.columns(), "others": others})
     if source.metric is None:
         return graph
     if source.metric == "roc_auc" and graph.num_classes != 2:
@@ -257,64 +271,54 @@ def with_flags(text: str) -> str:
     return re.sub(r"`(\w+)=`", lambda found: FLAGS.get(found[1], found[0]), text)
 
 
-def warn_of_scales(graph: Graph) -> None:
-    """Warn on standard error of features whose scales differ too much to learn from."""
-    from djgnn.graph.convert import scale_remark
+def check_choice(flag: str, value: Any, choices: Iterable[str]) -> None:
+    """Refuse a value of an option that is not one of its choices.
 
-    remark = scale_remark(graph)
-    if remark is not None:
-        warn(remark)
+    Raises:
+        InputError: With all of them.
+    """
+    if value not in choices:
+        raise InputError(f"{flag}: must be one of {', '.join(choices)} (got {value!r})")
 
 
-def _load(source: Source, columns: Mapping[str, Any]) -> Graph:
+def _read(source: Source, columns: Mapping[str, Any]) -> Graph:
+    """A graph from files: one of the whole graph, or two tables."""
     from djgnn.graph import Graph, read_npz
     from djgnn.graph.files import readable_file
 
-    named = [source.dataset, source.graph, source.edges or source.nodes]
-    if sum(value is not None for value in named) != 1:
-        raise InputError(
-            "give either --dataset NAME, --graph FILE, or --edges FILE and --nodes FILE"
-        )
-    if source.dataset is not None:
-        _refuse_columns(source, f"--dataset {source.dataset}")
-        if source.metric is not None:
-            raise InputError(
-                f"--metric: a data set has its own; leave the option out (got {source.metric})"
-            )
-        return Graph.load(source.dataset, data=source.data)
     if source.data is not None:
         raise InputError(f"--data: belongs to --dataset NAME; leave it out (got {source.data})")
     whole = source.graph
     if source.edges is not None and source.edges.suffix.lower() in WHOLE:
+        whole = source.edges
         if source.nodes is not None:
             raise InputError(
-                f"--nodes: {source.edges} holds the nodes too; leave it out (got {source.nodes})"
+                f"--nodes: {whole} holds the nodes too; leave it out (got {source.nodes})"
             )
-        whole = source.edges
     if whole is None:
         if source.edges is None or source.nodes is None:
             missing = "--edges" if source.edges is None else "--nodes"
             raise InputError(f"{missing}: missing; an own graph needs an edge and a node table")
         return Graph.from_csv(source.edges, source.nodes, **columns)
     file = readable_file(whole)
-    if file.suffix.lower() == ".npz":
-        _refuse_columns(source, str(file))
-        return read_npz(file)
     if file.suffix.lower() == ".graphml":
         return Graph.from_graphml(file, **columns)
+    if file.suffix.lower() == ".npz":
+        _refuse(source, str(file))
+        return read_npz(file)
     raise InputError(
         f"{file}: is not a format of whole graphs; give .graphml or .npz, or two tables with "
         f"--edges and --nodes (got {file.suffix or 'no suffix'!r})"
     )
 
 
-def _refuse_columns(source: Source, what: str) -> None:
+def _refuse(source: Source, what: str, *others: str) -> None:
     """A stored graph has no columns to choose from and is taken as it is."""
-    said = source.columns()
     flags = FLAGS | {"symmetric": "--symmetric" if source.symmetric else "--directed"}
-    given = [flags[name] for name in said]
+    given = [flags[name] for name in source.columns()]
+    given += [f"--{name}" for name in others if getattr(source, name) is not None]
     if given:
         raise InputError(
-            f"{given[0]}: is for tables and GraphML, {what} is taken as it is; leave the option "
-            f"out (got {', '.join(given)})"
+            f"{given[0]}: is for own tables and GraphML, {what} is taken as it is; leave the "
+            f"option out (got {', '.join(given)})"
         )

@@ -16,7 +16,7 @@ from djgnn.cli.options import Source, load
 from djgnn.cli.terminal import warn, warnings_once
 from djgnn.errors import InputError
 from djgnn.graph.files import check_replaceable
-from djgnn.training.folder import read_card, read_predictions
+from djgnn.training.folder import prediction_csv, reached, read_predictions
 
 if TYPE_CHECKING:
     from djgnn.graph import Graph
@@ -41,7 +41,6 @@ def predictions(run: Path, source: Source, device: str, as_json: bool) -> str:
     Raises:
         InputError: If the run or the new nodes cannot be read, or do not fit together.
     """
-    read_card(run)
     if all(v is None for v in (source.dataset, source.edges, source.nodes, source.graph)):
         text = read_predictions(run)
     else:
@@ -60,7 +59,6 @@ def predictions(run: Path, source: Source, device: str, as_json: bool) -> str:
 def _of_new_nodes(run: Path, source: Source, device: str) -> str:
     from djgnn.graph import reading_of
     from djgnn.training.inputs import choose_device
-    from djgnn.training.predictions import prediction_csv, reached
     from djgnn.training.stored import load_model
 
     stored = load_model(run, choose_device(device))
@@ -82,7 +80,8 @@ def _of_new_nodes(run: Path, source: Source, device: str) -> str:
             )
         shares = stored.predict(later)
         anchors = np.zeros(later.num_nodes, dtype=np.bool_)
-        anchors[known] = reached(stored.graph, stored.train_mask)[place[known]]
+        trained = stored.graph.split(stored.split).train
+        anchors[known] = reached(stored.graph, trained)[place[known]]
         return prediction_csv(later, shares, anchors=anchors, only=new)
 
 

@@ -16,22 +16,14 @@ from rich.console import Console
 from rich.table import Table
 
 from djgnn.baselines import BASELINES
-from djgnn.baselines.config import baseline_config
 from djgnn.bench import CellResult, run_cell
-from djgnn.bench import cell as cells
 from djgnn.bench.page import write_table
 from djgnn.bench.pool import run_plan
 from djgnn.bench.record import SplitRecord
 from djgnn.bench.search import Search, make_search, need_optuna
-from djgnn.bench.spec import MODELS, CellSpec, gather_facts, read_recipe
+from djgnn.bench.spec import MODELS, CellSpec, gather_facts
 from djgnn.bench.store import Store, missing_units
-from djgnn.bench.tables import (
-    TablePlan,
-    TableRequest,
-    chosen_splits,
-    plan_table,
-    search_folder,
-)
+from djgnn.bench.tables import TablePlan, TableRequest, chosen_splits, plan_table, search_folder
 from djgnn.bench.tune import export_specs, run_search, write_search
 from djgnn.cli.bench import (
     CellOptions,
@@ -42,7 +34,7 @@ from djgnn.cli.bench import (
     WorkOptions,
 )
 from djgnn.cli.memory import largest_block, training_memory
-from djgnn.cli.options import Recipe
+from djgnn.cli.options import Recipe, check_choice
 from djgnn.cli.terminal import epochs, escape
 from djgnn.errors import InputError
 from djgnn.graph import Graph
@@ -64,15 +56,14 @@ def run_bench(options: CellOptions, recipe: Recipe) -> dict[str, Any]:
         InputError: For an unknown model, protocol, data set or split.
     """
     model, quiet = options.model, options.quiet or options.as_json
-    if model not in ("djgnn", *BASELINES):
-        raise InputError(f"--model: must be one of djgnn, {', '.join(BASELINES)} (got '{model}')")
-    _check_protocol(options.protocol)
+    check_choice("--model", model, ("djgnn", *BASELINES))
+    check_choice("--protocol", options.protocol, PROTOCOLS)
     graph = Graph.load(options.dataset, data=options.data)
     if not graph.num_splits:
         raise InputError(f"{graph.name}: has no splits to run over; add masks to its file")
     every = range(graph.num_splits)
     chosen = parse_splits(options.splits, len(every), graph.name) or every
-    settled = _settle(model, graph.name, recipe)
+    settled = recipe.resolve(graph.name, model)
     where, largest = choose_device(options.device), 0
     if isinstance(settled, RunConfig):
         largest = largest_block(settled, graph.num_nodes, where.type)
@@ -90,20 +81,6 @@ def run_bench(options: CellOptions, recipe: Recipe) -> dict[str, Any]:
     if not quiet:
         _print_cell(cell, graph)
     return cell.to_dict()
-
-
-def _settle(model: str, dataset: str, recipe: Recipe) -> cells.Recipe:
-    """The DJ-GNN's preset or a baseline's published settings, or those of a file, with changes."""
-    if model == "djgnn":
-        return recipe.resolve(dataset)
-    try:
-        if recipe.config is None:
-            return baseline_config(model, dataset, **recipe.changes())
-        return read_recipe(model, recipe.config).replace(**recipe.changes())
-    except InputError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise InputError(f"configuration: {error}") from error
 
 
 def _print_cell(cell: CellResult, graph: Graph) -> None:
@@ -151,10 +128,9 @@ def run_table(
     Raises:
         InputError: For a wrong option, an unknown model or set, or unequal budgets.
     """
-    _check_protocol(protocol)
     reference = reference or request.models[0]
-    if reference not in request.models:
-        raise InputError(f"--reference: must be one of the models run (got '{reference}')")
+    check_choice("--protocol", protocol, PROTOCOLS)
+    check_choice("--reference", reference, request.models)
     plan = plan_table(request, options.data)
     write = partial(write_table, protocol=protocol, reference=reference)
     return _run_cells(plan, options, write)
@@ -229,8 +205,6 @@ def run_tune(options: TuneOptions) -> dict[str, Any]:
     Raises:
         InputError: For a wrong option, an unknown model or data set, or a missing package.
     """
-    if options.trials < 1:
-        raise InputError(f"--trials: must be at least 1 (got {options.trials})")
     need_optuna()
     facts, refused = gather_facts(parse_names(options.dataset), options.data)
     if refused:
@@ -299,8 +273,6 @@ def _search(search: Search, options: TuneOptions, console: Console) -> dict[str,
 def processes(options: WorkOptions) -> int:
     """As many as there are cores, one on a GPU, unless told."""
     if options.workers is not None:
-        if options.workers < 0:
-            raise InputError(f"--workers: must not be negative (got {options.workers})")
         return options.workers
     if choose_device(options.device).type == "cuda":
         return 1
@@ -364,8 +336,3 @@ def parse_splits(
     if not chosen or max(chosen) >= count:
         raise InputError(f"--splits: {name} has splits 0 to {count - 1} (got '{text}')")
     return tuple(dict.fromkeys(chosen))
-
-
-def _check_protocol(protocol: str) -> None:
-    if protocol not in PROTOCOLS:
-        raise InputError(f"--protocol: must be one of {', '.join(PROTOCOLS)} (got '{protocol}')")

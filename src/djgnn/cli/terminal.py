@@ -59,9 +59,10 @@ def print_json(values: Any, wanted: bool) -> None:
         print(json.dumps(values, ensure_ascii=False))
 
 
-def warn(text: str) -> None:
-    """Print a warning on standard error."""
-    print("warning:", printable(text), file=sys.stderr)
+def warn(text: str | None) -> None:
+    """Print a warning on standard error, if there is one."""
+    if text is not None:
+        print("warning:", printable(text), file=sys.stderr)
 
 
 @contextmanager

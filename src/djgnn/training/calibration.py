@@ -53,7 +53,6 @@ def temperature(logits: NDArray[np.float32], y: NDArray[np.int64]) -> float:
     if y.size == 0:
         return 1.0
     z, rows = logits.astype(np.float64), np.arange(y.size)
-
     doubt = 1 / (y.size + 2)
     others = doubt / max(z.shape[1] - 1, 1)
 
@@ -76,10 +75,7 @@ def probabilities(logits: NDArray[np.float32], scale: float = 1.0) -> NDArray[np
     Shapes:
         logits and result ``[n, classes]``.
     """
-    values: NDArray[np.float32] = softmax(logits.astype(np.float64) / scale, axis=1).astype(
-        np.float32
-    )
-    return values
+    return np.asarray(softmax(logits.astype(np.float64) / scale, axis=1), dtype=np.float32)
 
 
 def reliability(

@@ -16,25 +16,27 @@ from typing import Annotated, Any, Literal, TypedDict
 
 import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 from safetensors.torch import save_file
+from scipy.sparse.csgraph import connected_components
 from torch import nn
 
 from djgnn.checking import Natural, NonNegative, Number, Score, Seed, Text, check_file, json_values
 from djgnn.errors import InputError
-from djgnn.graph import Graph, write_npz
+from djgnn.graph import Graph, Split, write_npz
 from djgnn.graph.files import read_limited
 from djgnn.training import calibration
 from djgnn.training.config import RunConfig
 from djgnn.training.loop import Fitted
-from djgnn.training.predictions import prediction_csv
 from djgnn.training.progress import EpochRecord
 from djgnn.training.provenance import versions
 from djgnn.training.run import probabilities
 from djgnn.training.selection import SplitResult
 
 FORMAT = "djgnn-run-1"
-RESULT, PREDICTIONS = "result.json", "predictions.csv"
+RESULT, PREDICTIONS, HISTORY = "result.json", "predictions.csv", "history.csv"
 CONFIG, WEIGHTS, GRAPH = "config.yaml", "weights.safetensors", "graph.npz"
+COLUMNS = ("node", "prediction", "probability", "margin", "label", "part", "flags")
 CARD_BYTES, TABLE_BYTES = 2**26, 2**33
 
 
@@ -127,14 +129,10 @@ def check_free(path: str | Path, overwrite: bool = False) -> None:
     known = isinstance(card, dict) and (
         card.get("format") == FORMAT or card.keys() >= {"model", "dataset", "seed", "failures"}
     )
-    if not known:
-        raise InputError(
-            f"{path}: exists already and is not a run folder, so it is never replaced; name another"
-        )
-    if not overwrite:
-        raise InputError(
-            f"{path}: exists already; name another folder, or pass `overwrite=` to replace it"
-        )
+    if not known or not overwrite:
+        why = "" if known else " and is not a run folder, so it is never replaced"
+        also = ", or pass `overwrite=` to replace it" if known else ""
+        raise InputError(f"{path}: exists already{why}; name another folder{also}")
 
 
 def write_run(
@@ -142,8 +140,7 @@ def write_run(
 ) -> dict[str, Any]:
     """Write a finished run into a folder (see :func:`new_folder`) and return its card."""
     card = run_card(graph, fitted, result, seed)
-    write_model(folder, graph, config, fitted.module, card)
-    write_history(folder / "history.csv", fitted.history)
+    write_model(folder, graph, config, fitted.module, card, fitted.history)
     text = prediction_csv(graph, probabilities(fitted), graph.split(result.split))
     (folder / PREDICTIONS).write_text(text, "utf-8")
     return card
@@ -152,6 +149,7 @@ def write_run(
 def run_card(graph: Graph, fitted: Fitted, result: SplitResult, seed: int) -> dict[str, Any]:
     """What a run says about itself."""
     parts = graph.split(result.split)
+    module: Any = fitted.module
     y = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
     by_part = {"validation": parts.val, "test": parts.test}
     logits = fitted.logits.cpu().numpy()
@@ -172,27 +170,30 @@ def run_card(graph: Graph, fitted: Fitted, result: SplitResult, seed: int) -> di
         "result": json_values(result.to_dict()),
         "calibration": calibration.calibration_card(logits, y, by_part, fitted.temperature),
         "structure_gate": fitted.gate,
-        "alpha": branch_weights(fitted),
+        "alpha": dict(zip(module.branch_names, module.mixture.alpha.tolist(), strict=True)),
         "versions": versions(),
     }
 
 
 def write_model(
-    folder: Path, graph: Graph, config: RunConfig, module: nn.Module, card: dict[str, Any]
+    folder: Path,
+    graph: Graph,
+    config: RunConfig,
+    module: nn.Module,
+    card: dict[str, Any],
+    history: Sequence[EpochRecord],
 ) -> None:
-    """Write what a model needs to predict again: graph, options, weights and card."""
+    """Write what a model needs to predict again: graph, options, weights and card; its epochs."""
     chosen = dataclasses.replace(config, model=getattr(module, "config", config.model))
     (folder / CONFIG).write_text(chosen.to_yaml(), "utf-8")
     (folder / RESULT).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", "utf-8")
     write_npz(graph, folder / GRAPH)
     weights = {name: value.contiguous() for name, value in module.state_dict().items()}
     save_file(weights, folder / WEIGHTS, {"format": FORMAT})
-
-
-def branch_weights(fitted: Fitted) -> dict[str, float]:
-    """The learned mixing weight of every branch, by name."""
-    module: Any = fitted.module
-    return dict(zip(module.branch_names, module.mixture.alpha.tolist(), strict=True))
+    with (folder / HISTORY).open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(f.name for f in dataclasses.fields(EpochRecord))
+        writer.writerows(map(dataclasses.astuple, history))
 
 
 def read_card(folder: str | Path) -> dict[str, Any]:
@@ -230,29 +231,91 @@ def read_predictions(folder: str | Path) -> str:
         raise InputError(f"{path}: cannot be read ({error}); run `djgnn fit` again") from error
 
 
-def write_history(path: Path, history: Sequence[EpochRecord]) -> None:
-    """Write one row per epoch as CSV."""
-    names = [f.name for f in dataclasses.fields(EpochRecord)]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(names)
-        writer.writerows([getattr(record, name) for name in names] for record in history)
-
-
 def read_history(folder: str | Path) -> tuple[EpochRecord, ...]:
     """The epochs of a stored run.
 
     Raises:
         InputError: If the file is missing or damaged.
     """
-    path = Path(folder).expanduser() / "history.csv"
+    path = Path(folder).expanduser() / HISTORY
+    names = [f.name for f in dataclasses.fields(EpochRecord)]
     try:
         text = read_limited(path, TABLE_BYTES).decode("utf-8")
-        rows = list(csv.DictReader(io.StringIO(text, newline="")))
-        names = [f.name for f in dataclasses.fields(EpochRecord)]
         return tuple(
             EpochRecord(int(np.int64(row["epoch"])), *(float(row[key]) for key in names[1:]))
-            for row in rows
+            for row in csv.DictReader(io.StringIO(text, newline=""))
         )
     except (InputError, ValueError, TypeError, KeyError, OverflowError, csv.Error) as error:
         raise InputError(f"{path}: damaged or missing ({error}); fit again") from error
+
+
+def prediction_csv(
+    graph: Graph,
+    shares: NDArray[np.float32],
+    split: Split | None = None,
+    anchors: NDArray[np.bool_] | None = None,
+    only: NDArray[np.int64] | None = None,
+) -> str:
+    """Predictions as CSV: node, prediction, probability, margin, then the rest.
+
+    `margin` is the probability's lead over the second class; `flags` see :func:`node_flags`; the
+    columns ``p(class)`` have all probabilities.
+
+    Args:
+        graph: Names, labels and edges.
+        shares: Probabilities.
+        split: Whose parts are written down; ``None`` leaves that column empty.
+        anchors: Nodes that a node must be linked with to be reached; the training nodes by
+            default.
+        only: Nodes to write; all by default.
+
+    Shapes:
+        shares ``[n, classes]``, anchors ``[n]``.
+    """
+    rows = np.arange(graph.num_nodes)
+    best, probability = shares.argmax(axis=1), shares.max(axis=1)
+    rest = shares.copy()
+    rest[rows, best] = 0
+    margin = probability - rest.max(axis=1)
+    part = np.full(graph.num_nodes, "", dtype="<U10")
+    if split is not None:
+        part[split.train], part[split.val], part[split.test] = "train", "validation", "test"
+    classes, names = graph.classes(), graph.names()
+    flags = node_flags(graph, part == "train" if anchors is None else anchors)
+    known = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([*COLUMNS, *(f"p({name})" for name in classes)])
+    for i in (rows if only is None else only).tolist():
+        label = "" if known[i] < 0 else classes[known[i]]
+        numbers = (f"{probability[i]:.6f}", f"{margin[i]:.6f}")
+        every = (f"{share:.6f}" for share in shares[i])
+        writer.writerow([names[i], classes[best[i]], *numbers, label, part[i], flags[i], *every])
+    return file.getvalue()
+
+
+def node_flags(graph: Graph, anchors: NDArray[np.bool_]) -> list[str]:
+    """What makes the prediction of a node weak, in words.
+
+    ``isolated``: no edge. ``featureless``: all features zero. ``unreached``: no path to an anchor,
+    whatever the direction of the edges; its prediction comes from features and jumps alone.
+
+    Example:
+        >>> graph = Graph(np.array([[0], [1]]), num_nodes=3)
+        >>> node_flags(graph, np.array([True, False, False]))
+        ['', '', 'isolated unreached']
+    """
+    touched = np.bincount(graph.edge_index.reshape(-1), minlength=graph.num_nodes) > 0
+    flags = {"isolated": ~touched}
+    if graph.x is not None:
+        flags["featureless"] = np.asarray(abs(graph.x).sum(axis=1)).reshape(-1) == 0
+    flags["unreached"] = ~reached(graph, anchors)
+    return [" ".join(n for n, mask in flags.items() if mask[i]) for i in range(graph.num_nodes)]
+
+
+def reached(graph: Graph, anchors: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Nodes in a component with an anchor; all of them where there is no anchor at all."""
+    if not anchors.any():
+        return np.ones(graph.num_nodes, dtype=np.bool_)
+    _, component = connected_components(graph.adjacency, directed=False)
+    return np.asarray(np.isin(component, np.unique(component[anchors])))

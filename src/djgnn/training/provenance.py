@@ -53,12 +53,10 @@ class PeakMemory:
 
 def _status(key: str) -> float:
     """A line of /proc/self/status in MiB; `resource` where there is no such file."""
-    try:
+    with suppress(OSError):
         found = re.search(rf"^{key}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.M)
-    except OSError:
-        found = None
-    if found:
-        return int(found[1]) / 1024
+        if found:
+            return int(found[1]) / 1024
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

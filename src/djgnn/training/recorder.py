@@ -5,13 +5,13 @@ Recording draws no random number, reads no label and does not change the trainin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from djgnn.errors import InputError
@@ -22,34 +22,20 @@ from djgnn.model.views import Encoding
 from djgnn.training.loop import Fitted
 from djgnn.training.progress import EpochRecord
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 RECORD = "record.npz"
 SAMPLE_SIZE = 700
 GROWTH = 1.25
 MAX_BYTES = 256 * 2**20
-LAST_EPOCH, LARGEST = 2**31, 1e15
-SHAPES: dict[str, tuple[str, ...]] = {
-    "nodes": ("nodes",),
-    "epochs": ("snapshots",),
-    "u": ("snapshots", "nodes", "channels"),
-    "ranks": ("snapshots", "nodes", "ranks"),
-    "weight": ("snapshots", "nodes", "ranks"),
-    "logits": ("snapshots", "nodes", "classes"),
-    "scale": ("snapshots",),
-    "seen": ("epochs",),
-    "alpha": ("epochs", "branches"),
-    "trace_ratio": ("epochs",),
-    "orthogonality": ("epochs",),
-}
-WHOLE = ("nodes", "epochs", "ranks", "seen")
-LOSSES = ("trace_ratio", "orthogonality")
+REMEDY = "record the run again, or delete the file to do without it"
+ASCENDING = ("nodes", "epochs")
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
     """Snapshots of a run on a sample of its nodes, and a few figures of every epoch.
+
+    The annotation of an array has the type it is kept in, the names of its lengths, and what its
+    values lie below: a number, a size of the run, or no limit. Whole numbers are not negative.
 
     Attributes:
         nodes: ``[m]``, the sampled nodes, ascending; all of them in a small graph.
@@ -65,17 +51,17 @@ class Recording:
         orthogonality: ``[e]``, its second.
     """
 
-    nodes: NDArray[np.int64]
-    epochs: NDArray[np.int64]
-    u: NDArray[np.float32]
-    ranks: NDArray[np.int64]
-    weight: NDArray[np.float32]
-    logits: NDArray[np.float32]
-    scale: NDArray[np.float64]
-    seen: NDArray[np.int64]
-    alpha: NDArray[np.float32]
-    trace_ratio: NDArray[np.float32]
-    orthogonality: NDArray[np.float32]
+    nodes: Annotated[NDArray[np.int64], np.int64, "nodes", "num_nodes"]
+    epochs: Annotated[NDArray[np.int64], np.int64, "snapshots", 2**31]
+    u: Annotated[NDArray[np.float32], np.float32, "snapshots nodes channels", 1e15]
+    ranks: Annotated[NDArray[np.int64], np.int64, "snapshots nodes ranks", "num_nodes"]
+    weight: Annotated[NDArray[np.float32], np.float32, "snapshots nodes ranks", 1e15]
+    logits: Annotated[NDArray[np.float32], np.float32, "snapshots nodes classes", 1e15]
+    scale: Annotated[NDArray[np.float64], np.float64, "snapshots", 1e15]
+    seen: Annotated[NDArray[np.int64], np.int64, "epochs", 2**31]
+    alpha: Annotated[NDArray[np.float32], np.float32, "epochs branches", 1e15]
+    trace_ratio: Annotated[NDArray[np.float32], np.float32, "epochs", None]
+    orthogonality: Annotated[NDArray[np.float32], np.float32, "epochs", None]
 
     def write(self, folder: str | Path) -> None:
         """Store it in a run folder, as ``record.npz``."""
@@ -88,8 +74,8 @@ class Recording:
 
         Args:
             folder: The run folder.
-            sizes: Known lengths by name, `channels`, `ranks`, `classes` and `branches` (see
-                `SHAPES`), and `num_nodes`, the nodes of the graph.
+            sizes: Known lengths by name, `channels`, `ranks`, `classes` and `branches`, and
+                `num_nodes`, the nodes of the graph.
 
         Raises:
             InputError: If the file is there but cannot be read, or does not fit together.
@@ -98,48 +84,36 @@ class Recording:
         if not path.is_file():
             return None
         try:
-            return cls(**_checked(path, read_arrays(path, list(SHAPES), MAX_BYTES), sizes))
+            arrays = read_arrays(path, [f.name for f in fields(cls)], MAX_BYTES)
         except InputError as error:
-            raise InputError(
-                f"{error}; record the run again, or delete the file to do without it"
-            ) from error
-
-
-def _checked(
-    path: Path, arrays: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]
-) -> dict[str, NDArray[Any]]:
-    """The arrays of a recording, if their types, shapes and ranges fit together and to the run."""
-    lengths = dict(sizes)
-    num_nodes = lengths.pop("num_nodes", np.iinfo(np.int64).max)
-    found: dict[str, NDArray[Any]] = {}
-    for key, names in SHAPES.items():
-        if key not in arrays:
-            raise InputError(f"{path}: key {key!r} is missing")
-        array, whole = arrays[key], key in WHOLE
-        # Equal names have equal lengths.
-        fits = array.ndim == len(names) and all(
-            length > 0 and lengths.setdefault(name, length) == length
-            for name, length in zip(names, array.shape, strict=True)
-        )
-        if array.dtype.kind not in ("iu" if whole else "f") or not fits:
-            wanted = ", ".join(f"{name} {lengths.get(name, '> 0')}" for name in names)
-            raise InputError(
-                f"{path}: key {key!r} must hold {'whole' if whole else 'floating point'} numbers "
-                f"in the shape [{wanted}] (got {array.dtype} {list(array.shape)})"
+            raise InputError(f"{error}; {REMEDY}") from error
+        lengths = {"num_nodes": np.iinfo(np.int64).max, **sizes}
+        for key, hint in get_type_hints(cls, include_extras=True).items():
+            kind, names, limit = hint.__metadata__
+            array, axes, whole = arrays.get(key, np.zeros(0)), names.split(), kind is np.int64
+            high, got = lengths.get(limit, limit), f"{array.dtype} {list(array.shape)}"
+            fits = array.dtype.kind in ("iu" if whole else "f") and array.ndim == len(axes)
+            fits = fits and all(
+                length > 0 and lengths.setdefault(name, length) == length
+                for name, length in zip(axes, array.shape, strict=True)
             )
-        with np.errstate(over="ignore"):  # an infinity is found below
-            kept = np.int64 if whole else np.float64 if key == "scale" else np.float32
-            found[key] = array.astype(kept)
-        low, high = (0, LAST_EPOCH) if whole else (-LARGEST, LARGEST)
-        high = num_nodes if key in ("nodes", "ranks") else high
-        if key not in LOSSES and not ((found[key] >= low) & (found[key] < high)).all():
-            least, most = found[key].min(), found[key].max()
-            raise InputError(
-                f"{path}: key {key!r} must lie from {low} to below {high} (got {least} to {most})"
-            )
-        if key in ("nodes", "epochs") and (np.diff(found[key]) <= 0).any():
-            raise InputError(f"{path}: key {key!r} must ascend, each value once")
-    return found
+            if fits:
+                with np.errstate(over="ignore"):  # an infinity is out of range
+                    array = arrays[key] = array.astype(kind)
+                got += f" from {array.min()} to {array.max()}"
+                inside = high is None or (array >= (0 if whole else -high)) & (array < high)
+                ascends = key not in ASCENDING or (np.diff(array) > 0).all()
+                fits = bool(np.all(inside) and ascends)
+            if not fits:
+                wanted = ", ".join(f"{name} {lengths.get(name, '> 0')}" for name in axes)
+                values = "" if high is None else f", from {0 if whole else -high} to below {high}"
+                raise InputError(
+                    f"{path}: key {key!r} must hold {'whole' if whole else 'floating point'} "
+                    f"numbers in the shape [{wanted}]{values}"
+                    f"{', ascending' if key in ASCENDING else ''}; {REMEDY} "
+                    f"(got {got if key in arrays else 'nothing'})"
+                )
+        return cls(**arrays)
 
 
 @dataclass(eq=False)
@@ -147,16 +121,7 @@ class _Take:
     """What was seen of one model; a run with a structure gate trains two."""
 
     snapshots: dict[int, dict[str, Tensor]] = field(default_factory=dict)
-    seen: list[int] = field(default_factory=list)
-    alpha: list[Tensor] = field(default_factory=list)
-    losses: list[Tensor] = field(default_factory=list)
-
-    def add_epoch(self, epoch: int, module: DJGNN, encoding: Encoding) -> None:
-        """Note the figures of an epoch."""
-        pump = encoding.pump
-        self.seen.append(epoch)
-        self.alpha.append(module.mixture.alpha.detach())
-        self.losses.append(torch.stack([pump.trace_ratio, pump.orthogonality]).detach())
+    figures: dict[int, Tensor] = field(default_factory=dict)
 
 
 class Recorder:
@@ -176,17 +141,14 @@ class Recorder:
     """
 
     def __init__(self, num_nodes: int, sample_size: int = SAMPLE_SIZE, seed: int = 0) -> None:
-        rng = np.random.default_rng(seed)
-        size = min(num_nodes, sample_size)
+        size, rng = min(num_nodes, sample_size), np.random.default_rng(seed)
         self.nodes = np.sort(rng.choice(num_nodes, size, replace=False))
         self._takes: dict[int, _Take] = {}
 
     def wants(self, epoch: int) -> bool:
         """Whether an epoch is one of the spaced ones."""
-        if epoch < 4:
-            return True
-        before, now = np.floor(np.log([epoch - 1, epoch]) / np.log(GROWTH))
-        return bool(before != now)
+        step = np.log(GROWTH)
+        return bool(epoch < 4 or np.log(epoch) // step != np.log(epoch - 1) // step)
 
     def __call__(
         self, record: EpochRecord, module: nn.Module, encoding: Encoding | None, logits: Tensor
@@ -197,7 +159,7 @@ class Recorder:
         if record.epoch == 0 or id(module) not in self._takes:
             self._takes[id(module)] = _Take()
         take = self._takes[id(module)]
-        take.add_epoch(record.epoch, module, encoding)
+        take.figures[record.epoch] = _figures(module, encoding)
         if self.wants(record.epoch):
             take.snapshots[record.epoch] = self._snapshot(module, encoding, logits)
 
@@ -225,8 +187,7 @@ class Recorder:
             with torch.no_grad():
                 encoding = view.whole(module.encode(view))
             take.snapshots[fitted.epoch] = self._snapshot(module, encoding, fitted.logits)
-            if not take.seen:
-                take.add_epoch(fitted.epoch, module, encoding)
+            take.figures = take.figures or {fitted.epoch: _figures(module, encoding)}
         epochs = sorted(take.snapshots)
         stacked = {
             key: torch.stack([take.snapshots[e][key] for e in epochs]).numpy()
@@ -234,23 +195,27 @@ class Recorder:
         }
         if module.log_scale is None:  # a scale that is not learned is that of the graph
             stacked["scale"][:] = float(torch.as_tensor(module.scale(inputs[1].volume)))
-        losses = torch.stack(take.losses).cpu().numpy()
+        figures = torch.stack(list(take.figures.values())).cpu().numpy()
         return Recording(
             nodes=self.nodes,
             epochs=np.array(epochs),
             **stacked,
-            seen=np.array(take.seen),
-            alpha=torch.stack(take.alpha).cpu().numpy(),
-            trace_ratio=losses[:, 0],
-            orthogonality=losses[:, 1],
+            seen=np.array(list(take.figures)),
+            alpha=figures[:, 2:],
+            trace_ratio=figures[:, 0],
+            orthogonality=figures[:, 1],
         )
 
     def _snapshot(self, module: DJGNN, encoding: Encoding, logits: Tensor) -> dict[str, Tensor]:
-        rows = torch.from_numpy(self.nodes).to(logits.device)
-        table = encoding.table
+        rows, table = torch.from_numpy(self.nodes).to(logits.device), encoding.table
         parts = {"u": encoding.pump.u, "ranks": table.index, "weight": table.weight}
-        parts["logits"] = logits
-        found = {key: part.detach()[rows].cpu() for key, part in parts.items()}
+        found = {key: v.detach()[rows].cpu() for key, v in {**parts, "logits": logits}.items()}
         learned = module.log_scale
         scale = 0.0 if learned is None else float(learned.detach().exp())
         return {**found, "scale": torch.tensor(scale, dtype=torch.float64)}
+
+
+def _figures(module: DJGNN, encoding: Encoding) -> Tensor:
+    """The pump's two losses and the mixing weights after an epoch, ``[2 + branches]``."""
+    losses = torch.stack([encoding.pump.trace_ratio, encoding.pump.orthogonality])
+    return torch.cat([losses, module.mixture.alpha]).detach()

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor
 
 from djgnn.errors import InputError
@@ -72,11 +74,6 @@ class StoredModel:
         return calibration.probabilities(self.logits, self.temperature)
 
     @property
-    def train_mask(self) -> NDArray[np.bool_]:
-        """The nodes it was trained on."""
-        return self.graph.split(self.split).train
-
-    @property
     def split(self) -> int:
         """The number of the split it was trained on."""
         return int(self.card["result"]["split"])
@@ -110,8 +107,7 @@ class StoredModel:
                 logits: Tensor = self.memory.logits(new, x)
             except ValueError as error:
                 raise InputError(f"{self.graph.name}: {error}") from error
-            own = calibration.probabilities(logits.cpu().numpy(), self.temperature)
-            shares[new.node] = own
+            shares[new.node] = calibration.probabilities(logits.cpu().numpy(), self.temperature)
         return shares
 
     def explain(self, node: int) -> Explanation:
@@ -141,32 +137,23 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Stored
             blank = DJGNN(*sizes, c.num_jumps, config=c)
     except (ValueError, RuntimeError) as error:
         raise InputError(f"{graph.name}: {error}") from error
-    shapes = {key: tuple(value.shape) for key, value in blank.state_dict().items()}
-    state = _weights(place / WEIGHTS, shapes)
+    path = place / WEIGHTS
+    try:
+        state: dict[str, Tensor] = load_file(readable_file(path))
+    except (InputError, OSError, SafetensorError, ValueError) as error:
+        raise InputError(f"{path}: damaged or missing ({error}); fit again") from error
+    try:
+        blank.load_state_dict(state, assign=True)
+    except RuntimeError as error:
+        raise InputError(
+            f"{path}: not the weights of this configuration and graph; restore the file or fit "
+            f"again (got {' '.join(str(error).split())[:300]})"
+        ) from error
+    if not all(bool(torch.isfinite(value).all()) for value in state.values()):
+        raise InputError(f"{path}: holds weights that are not finite; fit again")
     module, inputs = build_djgnn(config, graph, device)
     module.load_state_dict(state)
     module.eval()
     if config.training.decoupled:
         module.freeze_pump(module.view(*inputs))
     return StoredModel(module, inputs, graph, config, card)
-
-
-def _weights(path: Path, wanted: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        state: dict[str, Tensor] = load_file(readable_file(path))
-    except (InputError, OSError, SafetensorError, ValueError) as error:
-        raise InputError(f"{path}: damaged or missing ({error}); fit again") from error
-    found = {key: tuple(value.shape) for key, value in state.items()}
-    for key in sorted(wanted.keys() | found.keys()):
-        if wanted.get(key) != found.get(key):
-            raise InputError(
-                f"{path}: not the weights of this configuration and graph: {key} should be "
-                f"{wanted.get(key, 'absent')}; restore the file or fit again "
-                f"(got {found.get(key, 'none')})"
-            )
-    if not all(bool(torch.isfinite(value).all()) for value in state.values()):
-        raise InputError(f"{path}: holds weights that are not finite; fit again")
-    return state
