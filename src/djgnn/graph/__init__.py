@@ -1,6 +1,6 @@
 """What comes in: the `Graph`, its checks, readers, data sets, splits and generators.
 
-Importing this room imports neither torch nor polars nor PyG: readers of tables come on first use.
+Importing it imports neither torch nor polars nor PyG: readers and generators come on first use.
 """
 
 from importlib import import_module
@@ -10,18 +10,20 @@ from djgnn.graph.arrivals import Arrivals, arrivals, check_related
 from djgnn.graph.graph import Graph, Split, random_splits
 from djgnn.graph.npz import read_npz, write_npz
 from djgnn.graph.registry import Card, available, find, known, load
-from djgnn.graph.sbm import heterophilic_sbm, stochastic_block_model
 from djgnn.graph.table_rules import reading_of
 
 if TYPE_CHECKING:
     from djgnn.graph.graphml import read_graphml, write_graphml
+    from djgnn.graph.sbm import heterophilic_sbm, stochastic_block_model
     from djgnn.graph.table_files import write_tables
     from djgnn.graph.tables import from_frames, read_tables
 
 _HOME = {
     "from_frames": "tables",
+    "heterophilic_sbm": "sbm",
     "read_graphml": "graphml",
     "read_tables": "tables",
+    "stochastic_block_model": "sbm",
     "write_graphml": "graphml",
     "write_tables": "table_files",
 }
@@ -52,7 +54,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a reader or writer of tables, and polars with it, on first use."""
+    """Import a reader, a writer or a generator on first use, and polars with the readers."""
     if name in _HOME:
         return getattr(import_module(f"djgnn.graph.{_HOME[name]}"), name)
     raise AttributeError(f"module 'djgnn.graph' has no attribute '{name}'")

@@ -15,7 +15,6 @@ from djgnn.model import DJGNN
 from djgnn.model.views import Encoding, GraphView, View
 from djgnn.training.config import TrainConfig
 from djgnn.training.graphed import Captured, can_be_captured
-from djgnn.training.minibatch import BatchPasses
 
 if TYPE_CHECKING:
     from djgnn.training.loop import Targets
@@ -71,6 +70,8 @@ def choose_passes(
             f"process (got {size})"
         )
     if size is not None and size < module.num_nodes:
+        from djgnn.training.minibatch import BatchPasses
+
         return BatchPasses(module, inputs, targets, config)
     if alone and can_be_captured(module, inputs[1]):
         return CapturedPasses(module, view, targets, config)
