@@ -22,27 +22,23 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and "utf" not in stream.encoding.lower():
             stream.reconfigure(encoding="utf-8")  # names may be of any script
-    rank = os.environ.get("RANK", "0")
-    first = rank == "0"
+    rank, alike, status = os.environ.get("RANK", "0"), True, 1
     try:
         app(prog_name="djgnn")
     except InputError as error:
-        if first:
-            text = with_flags(" ".join(str(error).splitlines()))
-            print("error:", printable(text), file=sys.stderr)
-        sys.exit(2)
+        text = f"error: {printable(with_flags(' '.join(str(error).splitlines())))}"
+        status = 2
     except KeyboardInterrupt:
-        if first:
-            print("stopped", file=sys.stderr)
-        sys.exit(130)
-    except (FloatingPointError, ProcessLostError) as error:
-        if first:
-            print(f"failed: {type(error).__name__}: {error}", file=sys.stderr)
-        sys.exit(1)
+        text, status = "stopped", 130
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
-    except (MemoryError, OSError, RuntimeError) as error:
-        where = "" if first else f"process {rank}: "
-        print(f"failed: {where}{type(error).__name__}: {error}", file=sys.stderr)
-        sys.exit(1)
+    except (FloatingPointError, MemoryError, OSError, RuntimeError) as error:
+        alike = isinstance(error, FloatingPointError | ProcessLostError)
+        where = "" if rank == "0" else f"process {rank}: "
+        text = f"failed: {where}{type(error).__name__}: {error}"
+    else:
+        return
+    if rank == "0" or not alike:
+        print(text, file=sys.stderr)
+    sys.exit(status)

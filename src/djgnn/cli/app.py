@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,20 +9,11 @@ import typer
 
 from djgnn import __version__
 from djgnn.cli.bench import bench
-from djgnn.cli.options import (
-    AsJson,
-    Data,
-    Device,
-    File,
-    FitOptions,
-    Quiet,
-    Recipe,
-    Seed,
-    Source,
-    option,
-    with_options,
-)
-from djgnn.cli.terminal import STOPPED, print_json, printable, warn
+from djgnn.cli.explain import explain
+from djgnn.cli.inspect import datasets, inspect
+from djgnn.cli.options import Device, FitOptions, Quiet, Recipe, Seed, Source, option, with_options
+from djgnn.cli.predict import predict
+from djgnn.cli.terminal import STOPPED, print_json, printable
 from djgnn.errors import InputError
 
 app = typer.Typer(
@@ -33,8 +23,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(bench, name="bench")
-
-Run = Annotated[Path, typer.Argument(help="A folder written by `djgnn fit`.")]
 
 
 def _version(value: bool) -> None:
@@ -77,70 +65,8 @@ def fit(source: Source, options: FitOptions, recipe: Recipe) -> None:
         raise typer.Exit(STOPPED)
 
 
-@app.command()
-@with_options
-def predict(
-    run: Run,
-    source: Source,
-    out: Annotated[File, option("Write to this file instead.")] = None,
-    device: Device = "auto",
-    as_json: AsJson = False,
-) -> None:
-    """The stored predictions of a run; or those of new nodes, without retraining."""
-    from djgnn.cli.predict import check_target, predictions
-    from djgnn.graph.files import atomic_write
-
-    if out is not None:
-        check_target(out, run)
-    text = predictions(run, source, device, as_json)
-    if out is None:
-        sys.stdout.write(text)
-        return
-    with atomic_write(out) as file:
-        file.write(text.encode("utf-8"))
-
-
-@app.command()
-def explain(
-    run: Run,
-    node: Annotated[str, typer.Argument(help="Name of a node.")],
-    device: Device = "auto",
-    as_json: AsJson = False,
-) -> None:
-    """Which jumps, which neighbours, how much: one prediction taken apart."""
-    from djgnn.cli.explain import run_explain
-
-    print_json(run_explain(run, node, device, quiet=as_json), as_json)
-
-
-@app.command()
-def datasets(data: Data = None, as_json: AsJson = False) -> None:
-    """What data sets are known, and which are here."""
-    from djgnn.cli.inspect import list_datasets
-
-    print_json(list_datasets(data, quiet=as_json), as_json)
-
-
-@app.command()
-@with_options
-def inspect(
-    source: Source,
-    recipe: Recipe,
-    cost: Annotated[bool, option("Run a few epochs to tell what a fit costs.")] = True,
-    seed: Seed = 0,
-    device: Device = "auto",
-    as_json: AsJson = False,
-) -> None:
-    """What a graph is like: size, twins, leaks, heterophily, and what a fit on it would cost."""
-    from djgnn.cli.inspect import run_inspect
-    from djgnn.cli.options import load
-    from djgnn.graph.convert import scale_remark
-
-    config = recipe.resolve(source.dataset)
-    graph = load(source)
-    warn(scale_remark(graph))
-    found = run_inspect(graph, config, seed=seed, device=device, cost=cost, quiet=as_json)
-    print_json(found, as_json)
+for command in (predict, explain, datasets, inspect):
+    app.command()(command)
 
 
 @app.command()
@@ -150,7 +76,7 @@ def report(
         typer.Argument(help="A run folder; or several, or JSON of `bench run`, to compare."),
     ],
     out: Annotated[
-        File, option("The page; RUN/report.html, or comparison.html, by default.")
+        Path | None, option("The page; RUN/report.html, or comparison.html, by default.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:

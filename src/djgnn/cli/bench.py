@@ -8,25 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from djgnn.cli.options import (
-    AsJson,
-    Data,
-    Device,
-    File,
-    Preset,
-    Quiet,
-    Recipe,
-    Seed,
-    Whole,
-    option,
-    with_options,
-)
+from djgnn.cli.options import Data, Device, Json, Preset, Quiet, Recipe, Seed, option, with_options
 from djgnn.cli.terminal import print_json
 
 bench = typer.Typer(help="Benchmarks under an honest protocol.", no_args_is_help=True)
 
 Splits = Annotated[str, option("Such as 0-9, or 0,2,5; all by default.")]
-Epochs = Annotated[Whole, option("Most epochs of every model.")]
+Epochs = Annotated[int | None, option("Most epochs of every model.")]
 
 
 @dataclass(frozen=True)
@@ -43,7 +31,7 @@ class CellOptions:
     seed: Seed = 0
     device: Device = "auto"
     quiet: Quiet = False
-    as_json: AsJson = False
+    as_json: Json = False
 
 
 @dataclass(frozen=True)
@@ -54,17 +42,17 @@ class WorkOptions:
     data: Data = None
     device: Device = "auto"
     workers: Annotated[
-        Whole, option("Processes; one per core by default, one on a GPU; 0: this one.", min=0)
+        int | None, option("Processes; one per core by default, one on a GPU; 0: this one.", min=0)
     ] = None
     imports: Annotated[
         list[Path] | None, option("Take in results of `python -m djgnn.bench.worker`.", "--import")
     ] = None
-    export: Annotated[File, option("Write the missing cells to this file; run nothing.")] = None
+    export: Annotated[Path | None, option("Write the missing cells here; run nothing.")] = None
     any_code: Annotated[
         bool, option("Take figures of other versions of the code too.", "--any-code")
     ] = False
     quiet: Quiet = False
-    as_json: AsJson = False
+    as_json: Json = False
 
 
 @dataclass(frozen=True)
@@ -92,7 +80,7 @@ class PlanOptions:
 class EffectsOptions(PlanOptions):
     """What the study of protocol effects compares."""
 
-    page: Annotated[File, option("Also write the Markdown page here.")] = None
+    page: Annotated[Path | None, option("Also write the Markdown page here.")] = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +91,7 @@ class TableOptions(PlanOptions):
     protocol: Annotated[
         str, option("validation; oracle adds a table of the largest test scores.")
     ] = "validation"
-    tuned: Annotated[File, option("Use the best configurations of this `bench tune`.")] = None
+    tuned: Annotated[Path | None, option("Use the best configurations of a `bench tune`.")] = None
     budget_free: Annotated[
         bool, option("Allow searches of unequal size; the table says so.", "--budget-free")
     ] = False

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich import box
 from rich.table import Table
 
-from djgnn.cli.terminal import escape, wide_console
+from djgnn.cli.options import Device, Json, Run
+from djgnn.cli.terminal import escape, print_json, wide_console
 from djgnn.errors import InputError
-from djgnn.model.explain import Explanation, Neighbour
+
+if TYPE_CHECKING:
+    from djgnn.model.explain import Explanation
 
 # Of the columns that wrap; the others are as wide as what stands in them.
 LEAST_WIDTHS = {"node": 14, "label": 8, "note": 8}
 
 
-def run_explain(run: Path, node: str, device: str, quiet: bool) -> dict[str, Any]:
-    """Explain one node, print it for people unless `quiet`, and return it as plain values.
-
-    Raises:
-        InputError: If the run cannot be read or has no such node.
-    """
+def explain(
+    run: Run,
+    node: Annotated[str, typer.Argument(help="Name of a node.")],
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Which jumps, which neighbours, how much: one prediction taken apart."""
     from djgnn.training.inputs import choose_device
     from djgnn.training.stored import load_model
 
@@ -30,12 +34,11 @@ def run_explain(run: Path, node: str, device: str, quiet: bool) -> dict[str, Any
         number = stored.graph.index_of(node)
     except InputError as error:
         raise InputError(f"{run}: {error}") from error
-    found = stored.explain(number)
-    shares = stored.probabilities[number].tolist()
+    found, shares = stored.explain(number), stored.probabilities[number].tolist()
     chances = dict(zip(stored.graph.classes(), shares, strict=True))
-    if not quiet:
+    if not as_json:
         _print(found, chances)
-    return {**found.to_dict(), "probabilities": chances}
+    print_json({**found.to_dict(), "probabilities": chances}, as_json)
 
 
 def _print(found: Explanation, chances: dict[str, float]) -> None:
@@ -77,23 +80,21 @@ def _neighbours(found: Explanation) -> Table:
         fold: dict[str, Any] = {"no_wrap": least is None, "overflow": "fold", "min_width": least}
         table.add_column(column, justify=justify, **fold)
     for part in found.branches:
-        others = [near for near in part.neighbours if near.node != found.node]
-        rows = [_row(near) for near in others] or [("[dim]-[/dim]",)]
+        rows: list[tuple[str, ...]] = [
+            (
+                escape(near.name),
+                escape(near.label or ""),
+                near.part,
+                f"{near.weight:.4f}",
+                "" if near.rank is None else str(near.rank),
+                "" if near.distance is None else f"{near.distance:.3g}",
+                ", ".join(["twin"] * near.twin + [f"tie of {near.ties + 1}"] * bool(near.ties)),
+            )
+            for near in part.neighbours
+            if near.node != found.node
+        ] or [("[dim]-[/dim]",)]
         if part.neighbours_left_out:
             rows.append((f"[dim]and {part.neighbours_left_out} of less weight[/dim]",))
         for k, row in enumerate(rows):
             table.add_row(part.branch if k == 0 else "", *row, end_section=k + 1 == len(rows))
     return table
-
-
-def _row(near: Neighbour) -> tuple[str, ...]:
-    notes = ["twin"] * near.twin + [f"tie of {near.ties + 1}"] * bool(near.ties)
-    return (
-        escape(near.name),
-        "" if near.label is None else escape(near.label),
-        near.part,
-        f"{near.weight:.4f}",
-        "" if near.rank is None else str(near.rank),
-        "" if near.distance is None else f"{near.distance:.3g}",
-        ", ".join(notes),
-    )

@@ -22,6 +22,7 @@ from djgnn.training.distributed import Group, join
 from djgnn.training.folder import CONFIG, RESULT, check_free, new_folder, read_card, write_run
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.progress import Hooks
+from djgnn.training.recorder import Recorder
 from djgnn.training.run import train
 
 LAUNCH = "launch"
@@ -188,11 +189,7 @@ def _train_and_write(
     group.shared(begin)
     task = (graph.content_hash, graph.metric, graph.num_classes)
     key = fingerprint(config.to_dict(), task, options.split, options.seed, where.type)
-    recorder = None
-    if options.record:
-        from djgnn.training.recorder import Recorder
-
-        recorder = Recorder(graph.num_nodes)
+    recorder = Recorder(graph.num_nodes) if options.record else None
     with (
         epochs(quiet) as follow,
         stoppable(silent=not group.first) as asked,

@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from datetime import timedelta
+from typing import Annotated, Any
 
 from rich.console import Console
 from rich.table import Table
 
-from djgnn.cli.terminal import escape, wide_console
+from djgnn.cli.options import Data, Device, Json, Recipe, Seed, Source, load, option, with_options
+from djgnn.cli.terminal import escape, print_json, warn, wide_console
 from djgnn.errors import InputError
-from djgnn.graph import Graph, random_splits
-from djgnn.graph.registry import available, folders, known
-from djgnn.training.config import RunConfig
 
 
-def run_inspect(
-    graph: Graph,
-    config: RunConfig,
-    *,
-    seed: int = 0,
-    device: str = "auto",
-    cost: bool = True,
-    quiet: bool = False,
-) -> dict[str, Any]:
-    """Measure a graph, print what was found, and return what `--json` prints.
-
-    The cost of a fit is ``None`` without two classes to learn.
-    """
+@with_options
+def inspect(
+    source: Source,
+    recipe: Recipe,
+    cost: Annotated[bool, option("Run a few epochs to tell what a fit costs.")] = True,
+    seed: Seed = 0,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """What a graph is like: size, twins, leaks, heterophily, and what a fit on it would cost."""
+    from djgnn.graph import random_splits
+    from djgnn.graph.convert import scale_remark
     from djgnn.report.graph_card import measure_graph
     from djgnn.training.estimate import estimate
     from djgnn.training.inputs import choose_device
 
+    config, graph = recipe.resolve(source.dataset), load(source)
+    warn(scale_remark(graph))
     found = {**measure_graph(graph, seed), "cost": None}
     if cost and graph.y is not None:
         try:
@@ -40,9 +39,9 @@ def run_inspect(
             found["cost"] = asdict(estimate(ready, config, device=choose_device(device)))
         except InputError:
             pass  # nothing to learn from: `fit` says what is missing
-    if not quiet:
+    if not as_json:
         _print(found)
-    return found
+    print_json(found, as_json)
 
 
 def _print(found: dict[str, Any]) -> None:
@@ -50,7 +49,15 @@ def _print(found: dict[str, Any]) -> None:
 
     console = wide_console()
     table = Table(title=escape(found["name"]), show_header=False)
-    for name, value in (*card_rows(found), *_cost_rows(found["cost"])):
+    rows, cost = list(card_rows(found)), found["cost"]
+    if cost is not None:
+        runs = f"{cost['trainings']} x {cost['epochs']} epochs of {cost['seconds_per_epoch']:.3g} s"
+        most, least = (timedelta(seconds=round(cost[k])) for k in ("seconds", "least_seconds"))
+        where = "GPU" if cost["device"] == "cuda" else f"{cost['threads']} CPU threads"
+        time = f"at most {most} h ({runs}, {where}); {least} h if it stops at once"
+        memory = f"{cost['memory_mib']:,.0f} MiB beside libraries and data"
+        rows += [("fit here, time", time), ("fit here, memory", memory)]
+    for name, value in rows:
         table.add_row(escape(name), escape(value))
     console.print(table)
     if found["leak"] is not None and found["leak"]["warning"]:
@@ -66,33 +73,10 @@ def _print(found: dict[str, Any]) -> None:
         )
 
 
-def _cost_rows(cost: dict[str, Any] | None) -> list[tuple[str, str]]:
-    """What a fit will cost, in words."""
-    if cost is None:
-        return []
-    times = f"{cost['trainings']} x {cost['epochs']} epochs of {cost['seconds_per_epoch']:.3g} s"
-    most, least = (_duration(cost[key]) for key in ("seconds", "least_seconds"))
-    where = "GPU" if cost["device"] == "cuda" else f"{cost['threads']} CPU threads"
-    return [
-        ("fit here, time", f"at most {most} ({times}, {where}); {least} if it stops at once"),
-        ("fit here, memory", f"{cost['memory_mib']:,.0f} MiB beside libraries and data"),
-    ]
+def datasets(data: Data = None, as_json: Json = False) -> None:
+    """What data sets are known, and which are here."""
+    from djgnn.graph.registry import available, folders, known
 
-
-def _duration(seconds: float) -> str:
-    """Seconds in a readable unit.
-
-    Example:
-        >>> _duration(7.3), _duration(200), _duration(9000)
-        ('7 s', '3.3 min', '2.5 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
-
-
-def list_datasets(data: Path | None, quiet: bool) -> list[dict[str, Any]]:
-    """Print every data set that is known or here, and return what `--json` prints."""
     here, cards = available(data), known()
     rows: list[dict[str, Any]] = [
         {
@@ -102,8 +86,9 @@ def list_datasets(data: Path | None, quiet: bool) -> list[dict[str, Any]]:
         }
         for name in sorted(set(here) | set(cards))
     ]
-    if quiet:
-        return rows
+    if as_json:
+        print_json(rows, as_json)
+        return
     table = Table(title="data sets")
     for column in ("name", "here", "nodes", "edges", "features", "classes", "metric", "title"):
         number = column in ("nodes", "edges", "features", "classes")
@@ -119,4 +104,3 @@ def list_datasets(data: Path | None, quiet: bool) -> list[dict[str, Any]]:
     console.print(table)
     console.print("looked in: " + ", ".join(escape(str(f)) for f in folders(data)))
     console.print("The others are downloaded on first use where a package offers them.")
-    return rows

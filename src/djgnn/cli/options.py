@@ -6,9 +6,9 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -33,24 +33,15 @@ Data = Annotated[File, option("Folder with <name>.npz files, looked in first.")]
 Device = Annotated[str, option("auto, cpu or cuda.")]
 Seed = Annotated[int, option("Seed of splits, weights and dropout.", min=0, max=2**62)]
 Quiet = Annotated[bool, option("Print nothing but results and errors.", "--quiet")]
-AsJson = Annotated[bool, option("Print one JSON object.", "--json")]
+Json = Annotated[bool, option("Print one JSON object.", "--json")]
+Run = Annotated[Path, typer.Argument(help="A folder written by `djgnn fit`.")]
 Preset = Annotated[str, option("default, author (published code) or paper (its text).")]
 
 WHOLE = (".graphml", ".npz")
 # Fields of `Source` that say how tables are read, and the arguments of `read_tables` they become.
-READING = {
-    "label": "label",
-    "symmetric": "symmetric",
-    "id_column": "node",
-    "split_column": "split",
-    "source_column": "source",
-    "target_column": "target",
-    "weight_column": "weight",
-    "features": "features",
-    "exclude": "exclude",
-    "duplicates": "duplicates",
-    "unknown": "unknown",
-}
+READING = {f"{name}_column": name for name in ("split", "source", "target", "weight")}
+READING |= {"id_column": "node", "label": "label", "symmetric": "symmetric"}
+READING |= {name: name for name in ("features", "exclude", "duplicates", "unknown")}
 FLAGS = {name: f"--{field.replace('_', '-')}" for field, name in READING.items()}
 FLAGS |= {"features": "--feature", "overwrite": "--overwrite"}
 
@@ -177,7 +168,7 @@ class FitOptions:
         bool, option("Keep snapshots of training for the report's player.", "--record")
     ] = False
     quiet: Quiet = False
-    as_json: AsJson = False
+    as_json: Json = False
 
 
 def with_options(command: Callable[..., Any], **defaults: Any) -> Callable[..., Any]:
@@ -196,20 +187,13 @@ def with_options(command: Callable[..., Any], **defaults: Any) -> Callable[..., 
     parameters: dict[str, inspect.Parameter] = {}
     groups: dict[str, Any] = {}
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        kind = parameter.annotation
-        if not is_dataclass(kind):
-            parameters[parameter.name] = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            continue
-        groups[parameter.name] = kind
-        hints = get_type_hints(kind, include_extras=True)
-        for field in fields(kind):
-            default = defaults.get(field.name, field.default)
-            parameters[field.name] = inspect.Parameter(
-                field.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=inspect.Parameter.empty if default is MISSING else default,
-                annotation=hints[field.name],
-            )
+        parts, kind = [parameter], parameter.annotation
+        if is_dataclass(kind):
+            groups[parameter.name] = kind
+            parts = list(inspect.signature(kind, eval_str=True).parameters.values())  # type: ignore[arg-type]
+        for part in parts:
+            default = defaults.get(part.name, part.default)
+            parameters[part.name] = part.replace(kind=part.KEYWORD_ONLY, default=default)
 
     @functools.wraps(command)
     def run(**values: Any) -> Any:

@@ -6,58 +6,61 @@ import csv
 import dataclasses
 import io
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-
-from djgnn.cli.options import Source, load
+from djgnn.cli.options import Device, File, Json, Run, Source, load, option, with_options
 from djgnn.cli.terminal import warn, warnings_once
 from djgnn.errors import InputError
-from djgnn.graph.files import check_replaceable
-from djgnn.training.folder import prediction_csv, reached, read_predictions
 
 if TYPE_CHECKING:
     from djgnn.graph import Graph
 
 
-def check_target(out: Path, run: Path) -> None:
-    """Refuse a file that predictions may not replace, before any work is done.
+@with_options
+def predict(
+    run: Run,
+    source: Source,
+    out: Annotated[File, option("Write to this file instead.")] = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """The stored predictions of a run; or those of new nodes, without retraining."""
+    from djgnn.graph.files import atomic_write, check_replaceable
+    from djgnn.training.folder import read_predictions
 
-    Raises:
-        InputError: If there is something else, or what the run keeps.
-    """
-    file = out.expanduser()
-    if file.exists() and file.resolve().parent == run.expanduser().resolve():
-        raise InputError(f"{out}: belongs to the run; name another file")
-    begins = (b"node,prediction,probability,margin", b'[{"node": ')
-    check_replaceable(out, begins, "table of predictions")
-
-
-def predictions(run: Path, source: Source, device: str, as_json: bool) -> str:
-    """What `djgnn predict` prints: CSV, or a JSON list of the same rows.
-
-    Raises:
-        InputError: If the run or the new nodes cannot be read, or do not fit together.
-    """
+    if out is not None:
+        file = out.expanduser()
+        if file.exists() and file.resolve().parent == run.expanduser().resolve():
+            raise InputError(f"{out}: belongs to the run; name another file")
+        begins = (b"node,prediction,probability,margin", b'[{"node": ')
+        check_replaceable(out, begins, "table of predictions")
     if all(v is None for v in (source.dataset, source.edges, source.nodes, source.graph)):
         text = read_predictions(run)
     else:
         text = _of_new_nodes(run, source, device)
-    if not as_json:
-        return text
-    try:
-        rows = list(csv.DictReader(io.StringIO(text)))
-    except csv.Error as error:
-        raise InputError(
-            f"{run}: its predictions are damaged ({error}); restore the file or fit again"
-        ) from error
-    return json.dumps(rows, ensure_ascii=False) + "\n"
+    if as_json:
+        try:
+            rows = list(csv.DictReader(io.StringIO(text)))
+        except csv.Error as error:
+            raise InputError(
+                f"{run}: its predictions are damaged ({error}); restore the file or fit again"
+            ) from error
+        text = json.dumps(rows, ensure_ascii=False) + "\n"
+    if out is None:
+        sys.stdout.write(text)
+        return
+    with atomic_write(out) as stream:
+        stream.write(text.encode("utf-8"))
 
 
 def _of_new_nodes(run: Path, source: Source, device: str) -> str:
+    import numpy as np
+
     from djgnn.graph import reading_of
+    from djgnn.training.folder import prediction_csv, reached
     from djgnn.training.inputs import choose_device
     from djgnn.training.stored import load_model
 
@@ -96,17 +99,17 @@ def _remarks(source: Source, reading: Mapping[str, Any], later: Graph, known: Gr
     """
     said, found, trained = source.columns(), [], "the model was trained with"
     if "symmetric" in reading:
-        weight = reading["known"]["roles"].get("weight")
+        weight, both = reading["known"]["roles"].get("weight"), reading["symmetric"]
         if bool(said.get("weight", weight)) != bool(weight):
             how = f"the weights in {weight!r}" if weight else "edges without weights"
             found.append(f"--weight-column {said['weight']!r}: {trained} {how}")
-        duplicates = reading["duplicates"]
-        if said.get("duplicates", duplicates) != duplicates:
-            found.append(f"--duplicates {said['duplicates']}: {trained} {duplicates}")
-        if said.get("symmetric", reading["symmetric"]) != reading["symmetric"]:
-            if reading["symmetric"]:
-                return [*found, f"--directed: {trained} every edge both ways (--symmetric)"]
-            return [*found, f"--symmetric: {trained} edges as they are listed"]
+        if said.get("duplicates", reading["duplicates"]) != reading["duplicates"]:
+            found.append(f"--duplicates {said['duplicates']}: {trained} {reading['duplicates']}")
+        if said.get("symmetric", both) != both:
+            flag, how = ("--symmetric", "edges as they are listed")
+            if both:
+                flag, how = ("--directed", "every edge both ways (--symmetric)")
+            return [*found, f"{flag}: {trained} {how}"]
     elif _weighted(known) and later.num_edges and not _weighted(later):
         found.append(
             f"{later.name}: the new edges have no weights and count as 1, {trained} weights; name "
@@ -126,6 +129,7 @@ def _weighted(graph: Graph) -> bool:
 
 def _both_ways(graph: Graph) -> bool:
     """Whether the reverse of every edge is there."""
-    source, target = graph.edge_index
-    n = graph.num_nodes
+    import numpy as np
+
+    (source, target), n = graph.edge_index, graph.num_nodes
     return bool(np.isin(source * n + target, target * n + source).all())

@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from djgnn.baselines import BASELINES
 from djgnn.bench import CellResult, run_cell
+from djgnn.bench.effects import EffectsPlan, plan_effects, write_effects
 from djgnn.bench.page import write_table
 from djgnn.bench.pool import run_plan
 from djgnn.bench.record import SplitRecord
@@ -25,14 +26,7 @@ from djgnn.bench.spec import MODELS, CellSpec, gather_facts
 from djgnn.bench.store import Store, missing_units
 from djgnn.bench.tables import TablePlan, TableRequest, chosen_splits, plan_table, search_folder
 from djgnn.bench.tune import export_specs, run_search, write_search
-from djgnn.cli.bench import (
-    CellOptions,
-    EffectsOptions,
-    RunOptions,
-    TableOptions,
-    TuneOptions,
-    WorkOptions,
-)
+from djgnn.cli.bench import CellOptions, EffectsOptions, RunOptions, TableOptions, TuneOptions
 from djgnn.cli.memory import largest_block, training_memory
 from djgnn.cli.options import Recipe, check_choice
 from djgnn.cli.terminal import epochs, escape
@@ -42,9 +36,6 @@ from djgnn.graph.files import atomic_write
 from djgnn.training.config import RunConfig
 from djgnn.training.inputs import choose_device
 from djgnn.training.selection import PROTOCOLS
-
-if TYPE_CHECKING:
-    from djgnn.bench.effects import EffectsPlan
 
 DATABASE = "studies.db"
 
@@ -138,8 +129,6 @@ def run_table(
 
 def run_effects(options: EffectsOptions, run: RunOptions) -> dict[str, Any]:
     """Run the study of protocol effects and return what `--json` prints."""
-    from djgnn.bench.effects import plan_effects, write_effects
-
     plan = plan_effects(
         parse_models(options.models),
         parse_splits(options.splits),
@@ -236,14 +225,13 @@ def run_tune(options: TuneOptions) -> dict[str, Any]:
         specs = [s for search in searches for s in export_specs(search, options.trials, store)]
         return export_cells(specs, options.export, console)
     cards = [_search(search, options, console) for search in searches]
-    if not (options.quiet or options.as_json):
-        out = Console(highlight=False, soft_wrap=True)
-        for card in cards:
-            out.print(
-                f"{card['model']} on {escape(card['dataset'])}: validation "
-                f"{card['validation_mean']:.2f}, trial {card['best_trial']} of {card['trials']} "
-                f"({card['pruned']} pruned, {card['fail']} failed); {escape(card['folder'])}"
-            )
+    out = Console(highlight=False, soft_wrap=True, quiet=options.quiet or options.as_json)
+    for card in cards:
+        out.print(
+            f"{card['model']} on {escape(card['dataset'])}: validation "
+            f"{card['validation_mean']:.2f}, trial {card['best_trial']} of {card['trials']} "
+            f"({card['pruned']} pruned, {card['fail']} failed); {escape(card['folder'])}"
+        )
     return {"searches": cards}
 
 
@@ -270,7 +258,7 @@ def _search(search: Search, options: TuneOptions, console: Console) -> dict[str,
     return {**write_search(search, url, options.trials, folder), "folder": str(folder)}
 
 
-def processes(options: WorkOptions) -> int:
+def processes(options: RunOptions | TuneOptions) -> int:
     """As many as there are cores, one on a GPU, unless told."""
     if options.workers is not None:
         return options.workers
@@ -280,7 +268,7 @@ def processes(options: WorkOptions) -> int:
     return len(cores(0)) if cores else os.cpu_count() or 1
 
 
-def take_in(store: Store, options: WorkOptions) -> Console:
+def take_in(store: Store, options: RunOptions | TuneOptions) -> Console:
     """Import results that were computed elsewhere; gives where progress is printed."""
     quiet = options.quiet or options.as_json
     console = Console(stderr=True, highlight=False, quiet=quiet, soft_wrap=True)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 BINS = 15
 LARGEST = 20.0
@@ -110,9 +108,8 @@ def calibration_error(table: tuple[ReliabilityBin, ...]) -> float:
         >>> calibration_error(reliability(np.array([[0.8, 0.2]] * 5), np.array([0, 0, 0, 0, 1])))
         0.0
     """
-    total = sum(b.count for b in table)
     gaps = [b.count * abs(b.accuracy - b.confidence) for b in table if b.accuracy is not None]  # type: ignore[operator]
-    return round(float(sum(gaps)) / max(total, 1), 12)
+    return round(float(sum(gaps)) / max(sum(b.count for b in table), 1), 12)
 
 
 def calibration_card(
@@ -124,14 +121,12 @@ def calibration_card(
     """Errors before and after scaling on each part, and the bins after it, for a run's card."""
     card: dict[str, Any] = {"temperature": scale, "bins": BINS}
     for name, mask in parts.items():
-        known = mask & (y >= 0)
-        if not known.any():
+        rows = mask & (y >= 0)
+        if not rows.any():
             continue
-        before, after = (
-            reliability(probabilities(logits[known], t), y[known]) for t in (1.0, scale)
-        )
+        before, after = (reliability(probabilities(logits[rows], t), y[rows]) for t in (1.0, scale))
         card[name] = {
-            "nodes": int(known.sum()),
+            "nodes": int(rows.sum()),
             "error_before": calibration_error(before),
             "error": calibration_error(after),
             "reliability": [asdict(b) for b in after if b.count],

@@ -12,16 +12,16 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
-from msgspec import Meta
 from numpy.typing import NDArray
 from safetensors.torch import save_file
 from scipy.sparse.csgraph import connected_components
 from torch import nn
 
-from djgnn.checking import Natural, NonNegative, Number, Score, Seed, Text, check_file, json_values
+from djgnn import checking
+from djgnn.checking import check_file, json_values
 from djgnn.errors import InputError
 from djgnn.graph import Graph, Split, write_npz
 from djgnn.graph.files import read_limited
@@ -41,40 +41,41 @@ CARD_BYTES, TABLE_BYTES = 2**26, 2**33
 
 
 class _Data(TypedDict):
-    name: Text
-    sha256: Text
-    num_nodes: Natural
-    num_edges: Natural
-    num_features: Natural
-    classes: list[Text]
+    name: checking.Text
+    sha256: checking.Text
+    num_nodes: checking.Natural
+    num_edges: checking.Natural
+    num_features: checking.Natural
+    classes: list[checking.Text]
 
 
 class _Result(TypedDict):
-    split: Natural
-    validation: Score | None
-    test: Score | None
-    oracle_test: Score | None
-    epoch: Natural
-    seconds: NonNegative
+    split: checking.Natural
+    validation: checking.Score | None
+    test: checking.Score | None
+    oracle_test: checking.Score | None
+    epoch: checking.Natural
+    seconds: checking.NonNegative
 
 
 class _Calibration(TypedDict):
-    temperature: Annotated[float, Meta(ge=1e-6, le=1e300, description="a positive number")]
+    temperature: checking.Positive
 
 
 class Card(TypedDict):
     """What ``result.json`` of a run must hold; fields that are not named are left alone."""
 
+    format: Literal["djgnn-run-1"]
     data: _Data
     metric: Literal["accuracy", "roc_auc"]
-    protocol: Text
-    seed: Seed
+    protocol: checking.Text
+    seed: checking.Seed
     interrupted: bool
     result: _Result
     calibration: _Calibration
-    structure_gate: dict[str, Score | None] | None
-    alpha: dict[str, Number]
-    versions: dict[str, Text]
+    structure_gate: dict[str, checking.Score | None] | None
+    alpha: dict[str, checking.Number]
+    versions: dict[str, checking.Text]
 
 
 @contextmanager
@@ -122,13 +123,9 @@ def check_free(path: str | Path, overwrite: bool = False) -> None:
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     try:
-        card = json.loads(read_limited(target / RESULT, CARD_BYTES))
-    except (InputError, RecursionError, ValueError):
-        card = None
-    # What may be replaced: a run, or the cell of a table.
-    known = isinstance(card, dict) and (
-        card.get("format") == FORMAT or card.keys() >= {"model", "dataset", "seed", "failures"}
-    )
+        known = json.loads(read_limited(target / RESULT, CARD_BYTES))["format"] == FORMAT
+    except (LookupError, RecursionError, TypeError, ValueError):
+        known = False
     if not known or not overwrite:
         why = "" if known else " and is not a run folder, so it is never replaced"
         also = ", or pass `overwrite=` to replace it" if known else ""
@@ -151,8 +148,7 @@ def run_card(graph: Graph, fitted: Fitted, result: SplitResult, seed: int) -> di
     parts = graph.split(result.split)
     module: Any = fitted.module
     y = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
-    by_part = {"validation": parts.val, "test": parts.test}
-    logits = fitted.logits.cpu().numpy()
+    by_part, logits = {"validation": parts.val, "test": parts.test}, fitted.logits.cpu().numpy()
     return {
         "format": FORMAT,
         "data": {
@@ -211,10 +207,8 @@ def read_card(folder: str | Path) -> dict[str, Any]:
             f"{path}: {what}, it cannot be read; give a folder written by `djgnn fit` "
             f"(got {str(error)[:200]})"
         ) from error
-    if not isinstance(card, dict) or card.get("format") != FORMAT:
-        raise InputError(f"{path}: not the card of a run of this version (wants {FORMAT!r})")
     check_file(card, Card, path, "restore the file or run `djgnn fit` again")
-    return card
+    return dict(card)
 
 
 def read_predictions(folder: str | Path) -> str:
@@ -273,10 +267,8 @@ def prediction_csv(
         shares ``[n, classes]``, anchors ``[n]``.
     """
     rows = np.arange(graph.num_nodes)
-    best, probability = shares.argmax(axis=1), shares.max(axis=1)
-    rest = shares.copy()
-    rest[rows, best] = 0
-    margin = probability - rest.max(axis=1)
+    second, probability = np.sort(shares, axis=1)[:, -2:].T
+    best, margin = shares.argmax(axis=1), probability - second
     part = np.full(graph.num_nodes, "", dtype="<U10")
     if split is not None:
         part[split.train], part[split.val], part[split.test] = "train", "validation", "test"
@@ -305,8 +297,7 @@ def node_flags(graph: Graph, anchors: NDArray[np.bool_]) -> list[str]:
         >>> node_flags(graph, np.array([True, False, False]))
         ['', '', 'isolated unreached']
     """
-    touched = np.bincount(graph.edge_index.reshape(-1), minlength=graph.num_nodes) > 0
-    flags = {"isolated": ~touched}
+    flags = {"isolated": np.bincount(graph.edge_index.reshape(-1), minlength=graph.num_nodes) == 0}
     if graph.x is not None:
         flags["featureless"] = np.asarray(abs(graph.x).sum(axis=1)).reshape(-1) == 0
     flags["unreached"] = ~reached(graph, anchors)

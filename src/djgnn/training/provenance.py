@@ -9,13 +9,15 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
+import torch
+
+from djgnn import __version__
+
 _PACKAGES = ("torch", "torch_geometric", "numpy", "scipy", "scikit-learn")
 
 
 def versions() -> dict[str, str]:
     """Versions of this package, of what it computes with, and of Python."""
-    from djgnn import __version__
-
     return {
         "python": platform.python_version(),
         "platform": f"{sys.platform}-{platform.machine()}",
@@ -34,8 +36,6 @@ class PeakMemory:
     def __init__(self, device: str = "cpu") -> None:
         self.device = device
         if device == "cuda":
-            import torch
-
             torch.cuda.reset_peak_memory_stats()
             return
         with suppress(OSError):
@@ -45,8 +45,6 @@ class PeakMemory:
     def mib(self) -> float:
         """Peak since construction, above what was in use then."""
         if self.device == "cuda":
-            import torch
-
             return float(torch.cuda.max_memory_allocated()) / 2**20
         return max(0.0, _status("VmHWM") - self.before)
 

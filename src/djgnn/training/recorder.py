@@ -5,7 +5,7 @@ Recording draws no random number, reads no label and does not change the trainin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -116,14 +116,6 @@ class Recording:
         return cls(**arrays)
 
 
-@dataclass(eq=False)
-class _Take:
-    """What was seen of one model; a run with a structure gate trains two."""
-
-    snapshots: dict[int, dict[str, Tensor]] = field(default_factory=dict)
-    figures: dict[int, Tensor] = field(default_factory=dict)
-
-
 class Recorder:
     """An observer of the training loop that keeps snapshots at geometrically spaced epochs.
 
@@ -143,7 +135,8 @@ class Recorder:
     def __init__(self, num_nodes: int, sample_size: int = SAMPLE_SIZE, seed: int = 0) -> None:
         size, rng = min(num_nodes, sample_size), np.random.default_rng(seed)
         self.nodes = np.sort(rng.choice(num_nodes, size, replace=False))
-        self._takes: dict[int, _Take] = {}
+        # Of every model, for a structure gate trains two: snapshots and figures by epoch.
+        self._seen: dict[int, tuple[dict[int, dict[str, Tensor]], dict[int, Tensor]]] = {}
 
     def wants(self, epoch: int) -> bool:
         """Whether an epoch is one of the spaced ones."""
@@ -156,12 +149,12 @@ class Recorder:
         """Observe one epoch; models without jumps are skipped."""
         if not isinstance(module, DJGNN) or encoding is None:
             return
-        if record.epoch == 0 or id(module) not in self._takes:
-            self._takes[id(module)] = _Take()
-        take = self._takes[id(module)]
-        take.figures[record.epoch] = _figures(module, encoding)
+        if record.epoch == 0 or id(module) not in self._seen:
+            self._seen[id(module)] = ({}, {})
+        snapshots, figures = self._seen[id(module)]
+        figures[record.epoch] = _figures(module, encoding)
         if self.wants(record.epoch):
-            take.snapshots[record.epoch] = self._snapshot(module, encoding, logits)
+            snapshots[record.epoch] = self._snapshot(module, encoding, logits)
 
     def finish(self, fitted: Fitted, inputs: tuple[Any, Any]) -> Recording:
         """The recording of the model that was kept.
@@ -181,26 +174,26 @@ class Recorder:
             raise InputError(
                 f"recording: only a DJ-GNN can be recorded (got {type(module).__name__})"
             )
-        take = self._takes.get(id(module), _Take())
-        if fitted.epoch not in take.snapshots:
+        snapshots, seen = self._seen.get(id(module), ({}, {}))
+        if fitted.epoch not in snapshots:
             view: Any = module.view(*inputs)
             with torch.no_grad():
                 encoding = view.whole(module.encode(view))
-            take.snapshots[fitted.epoch] = self._snapshot(module, encoding, fitted.logits)
-            take.figures = take.figures or {fitted.epoch: _figures(module, encoding)}
-        epochs = sorted(take.snapshots)
+            snapshots[fitted.epoch] = self._snapshot(module, encoding, fitted.logits)
+            seen = seen or {fitted.epoch: _figures(module, encoding)}
+        epochs = sorted(snapshots)
         stacked = {
-            key: torch.stack([take.snapshots[e][key] for e in epochs]).numpy()
+            key: torch.stack([snapshots[e][key] for e in epochs]).numpy()
             for key in ("u", "ranks", "weight", "logits", "scale")
         }
         if module.log_scale is None:  # a scale that is not learned is that of the graph
             stacked["scale"][:] = float(torch.as_tensor(module.scale(inputs[1].volume)))
-        figures = torch.stack(list(take.figures.values())).cpu().numpy()
+        figures = torch.stack(list(seen.values())).cpu().numpy()
         return Recording(
             nodes=self.nodes,
             epochs=np.array(epochs),
             **stacked,
-            seen=np.array(list(take.figures)),
+            seen=np.array(list(seen)),
             alpha=figures[:, 2:],
             trace_ratio=figures[:, 0],
             orthogonality=figures[:, 1],

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
@@ -24,9 +25,6 @@ from djgnn.training import calibration
 from djgnn.training.config import RunConfig
 from djgnn.training.folder import CONFIG, GRAPH, WEIGHTS, read_card
 from djgnn.training.inputs import build_djgnn, dense_or_sparse, num_features
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +55,7 @@ class StoredModel:
             batched = BatchedDJGNN(self.module, *self.inputs)
             return batched.evaluate(batched.tables(), size).cpu().numpy()
         with torch.no_grad():
-            found: Tensor = self.module.decode(self.memory.encoding, self.memory.view)
-        return found.cpu().numpy()
+            return self.module.decode(self.memory.encoding, self.memory.view).cpu().numpy()
 
     @cached_property
     def positions(self) -> NDArray[np.float32]:
@@ -139,15 +136,12 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Stored
         raise InputError(f"{graph.name}: {error}") from error
     path = place / WEIGHTS
     try:
-        state: dict[str, Tensor] = load_file(readable_file(path))
-    except (InputError, OSError, SafetensorError, ValueError) as error:
-        raise InputError(f"{path}: damaged or missing ({error}); fit again") from error
-    try:
+        state = load_file(readable_file(path))
         blank.load_state_dict(state, assign=True)
-    except RuntimeError as error:
+    except (InputError, OSError, RuntimeError, SafetensorError, ValueError) as error:
         raise InputError(
-            f"{path}: not the weights of this configuration and graph; restore the file or fit "
-            f"again (got {' '.join(str(error).split())[:300]})"
+            f"{path}: damaged, missing, or not the weights of this configuration and graph; "
+            f"restore the file or fit again (got {' '.join(str(error).split())[:300]})"
         ) from error
     if not all(bool(torch.isfinite(value).all()) for value in state.values()):
         raise InputError(f"{path}: holds weights that are not finite; fit again")
