@@ -26,8 +26,7 @@ def main() -> None:
     try:
         app(prog_name="djgnn")
     except InputError as error:
-        text = f"error: {printable(with_flags(' '.join(str(error).splitlines())))}"
-        status = 2
+        text, status = f"error: {printable(with_flags(' '.join(str(error).splitlines())))}", 2
     except KeyboardInterrupt:
         text, status = "stopped", 130
     except BrokenPipeError:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import typer
 
@@ -190,7 +190,7 @@ def with_options(command: Callable[..., Any], **defaults: Any) -> Callable[..., 
         parts, kind = [parameter], parameter.annotation
         if is_dataclass(kind):
             groups[parameter.name] = kind
-            parts = list(inspect.signature(kind, eval_str=True).parameters.values())  # type: ignore[arg-type]
+            parts = list(inspect.signature(cast(Any, kind), eval_str=True).parameters.values())
         for part in parts:
             default = defaults.get(part.name, part.default)
             parameters[part.name] = part.replace(kind=part.KEYWORD_ONLY, default=default)
