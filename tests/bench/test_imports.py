@@ -9,7 +9,7 @@ PROBE = """
 import sys
 for name in ("polars", "typer", "rich", "optuna", "matplotlib", "psycopg2"):
     sys.modules[name] = None
-import djgnn.bench.worker, djgnn.bench.tables, djgnn.bench.effects, djgnn.bench.page
+import djgnn.bench.worker, djgnn.bench.tables, djgnn.bench.page
 sys.exit(djgnn.bench.worker.main(["--workers", "0"], stdin=iter([])))
 """
 

@@ -1,9 +1,8 @@
-"""Searches: exactly the trials asked for, stopped and resumed, run elsewhere and taken in."""
+"""Searches: exactly the trials asked for, stopped and resumed."""
 
 from __future__ import annotations
 
 import csv
-import io
 import json
 import subprocess
 import sys
@@ -20,7 +19,6 @@ from djgnn.bench import search as search_module
 from djgnn.bench.search import Search, make_search, open_study
 from djgnn.bench.spec import read_recipe
 from djgnn.bench.tune import finished_trials, run_search
-from djgnn.bench.worker import main as worker
 from djgnn.cli.tables import TuneOptions, run_tune
 from djgnn.errors import InputError
 from djgnn.graph import Graph
@@ -70,22 +68,6 @@ def test_a_search_keeps_no_test_figure(folder: Path, tmp_path: Path) -> None:
     records = [json.loads(f.read_text()) for f in (tmp_path / "splits").iterdir()]
     assert records
     assert all(set(r["result"]) == {"split", "validation", "epoch", "seconds"} for r in records)
-
-
-def test_a_random_search_is_run_elsewhere_and_taken_in(
-    folder: Path, tmp_path: Path, monkeypatch
-) -> None:
-    options = options_for(folder, tmp_path / "here", 3, sampler="random")
-    cells, results = tmp_path / "cells.jsonl", tmp_path / "results.jsonl"
-    assert run_tune(replace(options, export=cells))["exported_splits"] == 6
-    arguments = ["--out", str(results), "--workers", "0", "--data", str(folder), "--device", "cpu"]
-    assert worker(arguments, io.StringIO(cells.read_text())) == 0
-    run_tune(replace(options, out=tmp_path / "there"))
-    monkeypatch.setattr(pool.Runner, "run", None)  # nothing may be run any more
-    run_tune(replace(options, imports=[results]))
-    assert history(tmp_path / "here") == history(tmp_path / "there")
-    with pytest.raises(InputError, match="only a random search can be run elsewhere"):
-        run_tune(replace(options, sampler="tpe", export=cells))
 
 
 def test_two_processes_on_one_file_never_run_a_trial_twice(
@@ -244,7 +226,6 @@ def test_hopeless_trials_are_pruned_between_splits(tiny: Graph, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"trials": 0}, "--trials: must be at least 1"),
         ({"sampler": "grid"}, "sampler must be one of tpe, random"),
         ({"pruner": "all"}, "pruner must be one of median, hyperband, none"),
         ({"model": "nothing"}, "model must be one of"),

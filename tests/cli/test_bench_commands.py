@@ -64,6 +64,9 @@ def test_a_search_feeds_a_run_and_a_table(djgnn, folder: Path, tmp_path: Path) -
         "--workers", 0,
     )  # fmt: skip
     assert table.returncode == 0, table.stderr
+    none = djgnn("bench", "tune", "--model", "mlp", "--dataset", "own", "--trials", 0)
+    assert none.returncode == 2
+    assert "Invalid value for '--trials'" in none.stderr
     assert "best of 2 trials, chosen on validation" in (tmp_path / "t" / "table.md").read_text()
 
 

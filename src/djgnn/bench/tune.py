@@ -16,7 +16,6 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,8 +73,8 @@ def run_search(
         follow: Called with every trial finished here.
         any_code: Take figures of other versions of the code too.
     """
-    open_study(search, url)  # refuses a wrong address before anything else happens
     shared = (search, url, trials, Store(folder, any_code), follow)
+    open_study(search, url)  # refuses a wrong address before anything is trained
     if workers == 0:
         _run_trials(*shared, Runner(device, data).run)
         return
@@ -194,20 +193,6 @@ def _score(search: Search, trial: optuna.Trial, store: Store, run: Run) -> float
             trial.set_user_attr("reason", f"pruned after split {split}")
             raise need_optuna().TrialPruned
     return float(np.mean(scores))
-
-
-def export_specs(search: Search, trials: int, store: Store) -> list[CellSpec]:
-    """The cells of a random search that are missing, for a machine without optuna.
-
-    Trial i of a random search depends on the seed and on i alone, so its cells can be run anywhere
-    and imported: the search then finds every split of the trial in its folder.
-    """
-    found = []
-    for number in range(trials):
-        study = need_optuna().create_study(sampler=search.sampler_of(number))
-        spec = search.spec(search.suggest(study.ask()))
-        found.append(replace(spec, splits=tuple(store.missing(spec, search.data_sha256))))
-    return [spec for spec in found if spec.splits]
 
 
 def write_search(search: Search, url: str, trials: int, folder: str | Path) -> dict[str, Any]:

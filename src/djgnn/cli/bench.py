@@ -44,10 +44,6 @@ class WorkOptions:
     workers: Annotated[
         int | None, option("Processes; one per core by default, one on a GPU; 0: this one.", min=0)
     ] = None
-    imports: Annotated[
-        list[Path] | None, option("Take in results of `python -m djgnn.bench.worker`.", "--import")
-    ] = None
-    export: Annotated[Path | None, option("Write the missing cells here; run nothing.")] = None
     any_code: Annotated[
         bool, option("Take figures of other versions of the code too.", "--any-code")
     ] = False
@@ -59,6 +55,10 @@ class WorkOptions:
 class RunOptions(WorkOptions):
     """How the cells of a table are run."""
 
+    imports: Annotated[
+        list[Path] | None, option("Take in results of `python -m djgnn.bench.worker`.", "--import")
+    ] = None
+    export: Annotated[Path | None, option("Write the missing cells here; run nothing.")] = None
     retry_failed: Annotated[bool, option("Run failed splits again.", "--retry-failed")] = False
     split_limit: Annotated[
         float | None, option("Give up a split after this many seconds; recorded as such.")
@@ -66,27 +66,14 @@ class RunOptions(WorkOptions):
 
 
 @dataclass(frozen=True)
-class PlanOptions:
-    """What several models are compared on."""
+class TableOptions:
+    """What a table shows."""
 
     models: Annotated[str, option("all, or names with commas; djgnn:author names a preset.")]
     splits: Splits = ""
     epochs: Epochs = None
     preset: Preset = "default"
     seed: Seed = 0
-
-
-@dataclass(frozen=True)
-class EffectsOptions(PlanOptions):
-    """What the study of protocol effects compares."""
-
-    page: Annotated[Path | None, option("Also write the Markdown page here.")] = None
-
-
-@dataclass(frozen=True)
-class TableOptions(PlanOptions):
-    """What a table shows."""
-
     datasets: Annotated[str, option("Names with commas; the table's own by default.")] = ""
     protocol: Annotated[
         str, option("validation; oracle adds a table of the largest test scores.")
@@ -125,13 +112,6 @@ def _run(options: CellOptions, recipe: Recipe) -> None:
     print_json(run_bench(options, recipe), options.as_json)
 
 
-def _effects(options: EffectsOptions, run: RunOptions) -> None:
-    """How much each choice of protocol moves the figures."""
-    from djgnn.cli.tables import run_effects
-
-    print_json(run_effects(options, run), run.as_json)
-
-
 def _tune(options: TuneOptions) -> None:
     """Search for a configuration on validation scores only."""
     from djgnn.cli.tables import run_tune
@@ -151,8 +131,6 @@ def _table(suite: str) -> Any:
 
 
 bench.command("run")(with_options(_run))
-compared = "djgnn,gcn,mlp,fsgnn,linkx"
-bench.command("effects")(with_options(_effects, models=compared, out=Path("bench-effects")))
 bench.command("tune")(with_options(_tune, out=Path("bench-tune")))
 for _suite, _title in (
     ("table1", "The paper's Table 1, beside what it printed; resumable."),

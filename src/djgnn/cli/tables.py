@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,16 +17,15 @@ from rich.table import Table
 
 from djgnn.baselines import BASELINES
 from djgnn.bench import CellResult, run_cell
-from djgnn.bench.effects import EffectsPlan, plan_effects, write_effects
 from djgnn.bench.page import write_table
 from djgnn.bench.pool import run_plan
 from djgnn.bench.record import SplitRecord
 from djgnn.bench.search import Search, make_search, need_optuna
-from djgnn.bench.spec import MODELS, CellSpec, gather_facts
+from djgnn.bench.spec import MODELS, CellSpec, DataFacts, gather_facts
 from djgnn.bench.store import Store, missing_units
-from djgnn.bench.tables import TablePlan, TableRequest, chosen_splits, plan_table, search_folder
-from djgnn.bench.tune import export_specs, run_search, write_search
-from djgnn.cli.bench import CellOptions, EffectsOptions, RunOptions, TableOptions, TuneOptions
+from djgnn.bench.tables import TableRequest, chosen_splits, plan_table, search_folder
+from djgnn.bench.tune import run_search, write_search
+from djgnn.cli.bench import CellOptions, RunOptions, TableOptions, TuneOptions
 from djgnn.cli.memory import largest_block, training_memory
 from djgnn.cli.options import Recipe, check_choice
 from djgnn.cli.terminal import epochs, escape
@@ -123,35 +122,41 @@ def run_table(
     check_choice("--protocol", protocol, PROTOCOLS)
     check_choice("--reference", reference, request.models)
     plan = plan_table(request, options.data)
-    write = partial(write_table, protocol=protocol, reference=reference)
-    return _run_cells(plan, options, write)
+    # The command as it was typed, without the path of the program.
+    command = shlex.join(["djgnn", *sys.argv[1:]])
+    write = partial(write_table, plan, protocol=protocol, reference=reference, command=command)
+    return run_cells(plan.specs, plan.facts, options, write)
 
 
-def run_effects(options: EffectsOptions, run: RunOptions) -> dict[str, Any]:
-    """Run the study of protocol effects and return what `--json` prints."""
-    plan = plan_effects(
-        parse_models(options.models),
-        parse_splits(options.splits),
-        epochs=options.epochs,
-        preset=options.preset,
-        seed=options.seed,
-        data=run.data,
-    )
-    return _run_cells(plan, run, partial(write_effects, page=options.page))
-
-
-def _run_cells(
-    plan: TablePlan | EffectsPlan, options: RunOptions, write: Callable[..., list[Path]]
+def run_cells(
+    specs: Sequence[CellSpec],
+    facts: Mapping[str, DataFacts],
+    options: RunOptions,
+    write: Callable[[Store], list[Path]],
 ) -> dict[str, Any]:
-    """Take in, then export or run what is missing; the page is written in any case."""
-    specs, facts, store = plan.specs, plan.facts, Store(options.out, options.any_code)
-    console = take_in(store, options)
+    """Take in results, then export or run what is missing; returns what `--json` prints.
+
+    Args:
+        specs: The cells.
+        facts: Facts of every data set among them.
+        options: How they are run.
+        write: Writes the page from what is finished, which may be less than everything.
+    """
+    store, quiet = Store(options.out, options.any_code), options.quiet or options.as_json
+    console = Console(stderr=True, highlight=False, quiet=quiet, soft_wrap=True)
+    if options.imports:
+        console.print(f"{store.import_records(options.imports)} splits taken in")
     if options.export is not None:
         splits: dict[int, list[int]] = {}
-        for spec, split in missing_units(specs, facts, store, options.retry_failed):
+        units = missing_units(specs, facts, store, options.retry_failed)
+        for spec, split in units:
             splits.setdefault(specs.index(spec), []).append(split)
         left = [replace(specs[place], splits=tuple(found)) for place, found in splits.items()]
-        return export_cells(left, options.export, console)
+        with atomic_write(options.export) as stream:
+            stream.write("".join(spec.to_json() + "\n" for spec in left).encode("utf-8"))
+        file = escape(str(options.export))
+        console.print(f"{len(left)} cells, {len(units)} splits written to {file}")
+        return {"exported_cells": len(left), "exported_splits": len(units)}
     begun = time.perf_counter()
 
     def follow(number: int, total: int, record: SplitRecord) -> None:
@@ -174,9 +179,8 @@ def _run_cells(
             follow=follow,
         )
     finally:
-        # The command as it was typed, without the path of the program.
-        files = write(plan, store, command=shlex.join(["djgnn", *sys.argv[1:]]))
-    console = Console(highlight=False, soft_wrap=True, quiet=options.quiet or options.as_json)
+        files = write(store)
+    console = Console(highlight=False, soft_wrap=True, quiet=quiet)
     for cell in finished:
         name = f"{cell.spec.label} on {escape(cell.spec.dataset)}"
         if cell.complete:
@@ -214,18 +218,10 @@ def run_tune(options: TuneOptions) -> dict[str, Any]:
         for dataset, fact in facts.items()
         for label in parse_models(options.model)
     ]
-    store = Store(options.out, options.any_code)
-    console = take_in(store, options)
-    if options.export is not None:
-        if options.sampler != "random":
-            raise InputError(
-                "--export: only a random search can be run elsewhere, for its trials do not "
-                f"depend on each other; add --sampler random (got '{options.sampler}')"
-            )
-        specs = [s for search in searches for s in export_specs(search, options.trials, store)]
-        return export_cells(specs, options.export, console)
+    quiet = options.quiet or options.as_json
+    console = Console(stderr=True, highlight=False, quiet=quiet, soft_wrap=True)
     cards = [_search(search, options, console) for search in searches]
-    out = Console(highlight=False, soft_wrap=True, quiet=options.quiet or options.as_json)
+    out = Console(highlight=False, soft_wrap=True, quiet=quiet)
     for card in cards:
         out.print(
             f"{card['model']} on {escape(card['dataset'])}: validation "
@@ -266,24 +262,6 @@ def processes(options: RunOptions | TuneOptions) -> int:
         return 1
     cores = getattr(os, "sched_getaffinity", None)
     return len(cores(0)) if cores else os.cpu_count() or 1
-
-
-def take_in(store: Store, options: RunOptions | TuneOptions) -> Console:
-    """Import results that were computed elsewhere; gives where progress is printed."""
-    quiet = options.quiet or options.as_json
-    console = Console(stderr=True, highlight=False, quiet=quiet, soft_wrap=True)
-    if options.imports:
-        console.print(f"{store.import_records(options.imports)} splits taken in")
-    return console
-
-
-def export_cells(specs: Sequence[CellSpec], file: Path, console: Console) -> dict[str, Any]:
-    """Write cells to be run elsewhere, one line of JSON each."""
-    with atomic_write(file) as stream:
-        stream.write("".join(spec.to_json() + "\n" for spec in specs).encode("utf-8"))
-    count = sum(len(spec.splits) for spec in specs)
-    console.print(f"{len(specs)} cells, {count} splits written to {escape(str(file))}")
-    return {"exported_cells": len(specs), "exported_splits": count}
 
 
 def parse_models(text: str) -> tuple[str, ...]:

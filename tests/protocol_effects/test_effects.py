@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import runpy
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from effects import measure_effects, plan_effects, write_effects
 
-from djgnn.bench.effects import measure_effects, plan_effects, write_effects
 from djgnn.bench.pool import run_plan
 from djgnn.bench.store import Store
-from djgnn.graph import write_npz
+from djgnn.graph import heterophilic_sbm, random_splits, write_npz
 
-from .conftest import tiny_graph
-
+STUDY = str(Path(__file__).resolve().parents[2] / "benchmarks" / "protocol_effects")
 SETS = ("texas", "cornell", "cornell_old")
 
 
 @pytest.fixture
 def plan(tmp_path: Path, no_network, empty_cache):
     for seed, name in enumerate(SETS):
-        write_npz(tiny_graph(seed, num_splits=2), tmp_path / f"{name}.npz")
+        graph = random_splits(heterophilic_sbm(40, hub_size=1, random_state=seed), num_splits=2)
+        write_npz(graph, tmp_path / f"{name}.npz")
     return plan_effects(("gcn", "mlp"), epochs=3, data=tmp_path)
 
 
@@ -59,11 +62,11 @@ def test_effects_are_differences_of_the_cells(plan, tmp_path: Path) -> None:
     assert cornells[0].error == pytest.approx(np.hypot(*errors))
 
     page = tmp_path / "page.md"
-    write_effects(plan, store, command="djgnn bench effects", page=page)
+    write_effects(plan, store, command="the command", page=page)
     text = page.read_text()
     assert "Oracle less validation" in text
     assert "Two Cornells" in text
-    assert "Command: djgnn bench effects" in text
+    assert "Command: the command" in text
     assert "Devices: cpu." in text
     assert (store.folder / "protocol.html").is_file()
 
@@ -84,3 +87,26 @@ def test_a_cell_that_two_effects_share_runs_once(plan, tmp_path: Path) -> None:
     )  # fmt: skip
     # As configured is symmetric: two different cells, two splits each.
     assert len(ran) == len(set(ran)) == 4
+
+
+def test_the_command_exports_runs_writes_its_page_and_names_wrong_options(
+    plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*flags: object) -> tuple[str, str]:
+        given = ("--data", tmp_path, "--out", tmp_path / "out", "--json", *flags)
+        quick = ("--epochs", 1, "--workers", 0, "--device", "cpu")
+        monkeypatch.setattr(sys, "argv", [STUDY, *map(str, (*given, *quick))])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(STUDY, run_name="__main__")
+        shown = capsys.readouterr()
+        assert ended.value.code == (2 if shown.err else 0)
+        return shown
+
+    # Three sets as configured, two also as given and symmetric: as configured, so not run twice.
+    exported = json.loads(run("--models", "mlp", "--export", tmp_path / "cells.jsonl").out)
+    assert exported == {"exported_cells": 5, "exported_splits": 10}
+    page = tmp_path / "page.md"
+    cells = json.loads(run("--models", "mlp", "--splits", 0, "--page", page).out)["cells"]
+    assert [len(cell["splits"]) for cell in cells] == [1] * 7
+    assert "Command: python benchmarks/protocol" in page.read_text()
+    assert "error: model: must be one of djgnn" in run("--models", "nothing").err
