@@ -18,7 +18,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "decoupled": {"decoupled": True, "pump_epochs": 3},
     "cumulative": {"support": "cumulative", "class_weight": "balanced"},
     "two-layer classifier": {"classifier_layers": 2},
-    "one layer": {"hb_layers": 1, "recompute": True, "scale": "volume", "engine": "blockwise"},
+    "one layer": {"hb_layers": 1, "scale": "volume", "engine": "blockwise"},
     "identity": {"source": "identity"},
     "bare": {"structure": False, "homophilic": False, "scale": "unit", "num_centers": 9},
     "symmetric": {"pump_adjacency": "symmetric", "homophilic_adjacency": "symmetric"},

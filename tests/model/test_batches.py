@@ -24,7 +24,6 @@ CASES: list[dict[str, Any]] = [
     {"homophilic": False},
     {"source": "identity"},
     {"pump_adjacency": "symmetric", "homophilic_adjacency": "symmetric"},
-    {"recompute": True},
 ]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import dataclasses
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +17,15 @@ from djgnn.errors import InputError
 from djgnn.report.page import write_run_page
 from djgnn.report.payload import run_payload
 from djgnn.report.run_data import RunData, load_run
-from djgnn.report.views import agreement, nodes_payload, planar, sampled_ranks, unpack
+from djgnn.report.views import agreement, nodes_payload, planar, sampled_ranks
 
 from .conftest import HOSTILE
+
+
+def unpack(packed: dict[str, Any]) -> np.ndarray[Any, Any]:
+    """The inverse of `pack`, as the page's script does it."""
+    raw = np.frombuffer(base64.b64decode(packed["base64"]), dtype=f"<{packed['kind']}")
+    return raw.reshape(packed["shape"])
 
 
 def page_data(path: Path) -> dict:

@@ -19,14 +19,12 @@ from djgnn.bench.cell import Recipe, model_of
 from djgnn.errors import InputError
 from djgnn.graph import Graph
 from djgnn.model.config import PRESETS
-from djgnn.training.config import RunConfig, resolve
+from djgnn.training.config import REMOVED, RunConfig, resolve
 
 MODELS = ("djgnn", *BASELINES)
 USUAL_METRIC, CLASSES = "accuracy", "classes="
 NOT_COMPUTED_WITH = ("source", "preset")
 """Sections of a configuration that say where it comes from and change no number."""
-REMOVED = {"refresh": "exact", "refresh_every": 1, "structure_dropout": 0.0, "trace_form": "max"}
-"""Options of version 0.1 that are gone, with the values that changed nothing."""
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,8 @@ class BatchedDJGNN:
         Shapes:
             nodes ``[b]``, result ``[b, classes]``.
         """
-        return self.module.logits(BatchView(self, nodes, tables), generator)
+        view = BatchView(self, nodes, tables)
+        return self.module.decode(self.module.encode(view), view, generator)
 
     @torch.no_grad()
     def evaluate(self, tables: Tables, batch_size: int) -> Tensor:
@@ -100,7 +101,7 @@ class BatchedDJGNN:
         shared: dict[Hashable, Tensor] = {}
         whole = torch.arange(self.operators.num_nodes, device=tables.pump.u.device)
         views = (BatchView(self, nodes, tables, shared) for nodes in torch.split(whole, batch_size))
-        return torch.cat([self.module.logits(view) for view in views])
+        return torch.cat([self.module.decode(self.module.encode(view), view) for view in views])
 
     def positions(self, nodes: Tensor) -> Tensor:
         """U of some nodes from their rows of A, ``[b, p]``."""

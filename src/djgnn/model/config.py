@@ -36,8 +36,6 @@ class ModelConfig:
         structure: Whether there is a structure branch.
         classifier_layers: 1 for a linear classifier, more for an MLP.
         engine: Neighbour search, see :mod:`djgnn.jumps.engines`.
-        recompute: Compute the branches again in the backward pass instead of keeping them in
-            memory.
 
     Raises:
         ValueError: For a value that is not allowed.
@@ -57,7 +55,6 @@ class ModelConfig:
     structure: bool = True
     classifier_layers: Layers = 1
     engine: Literal["auto", "kdtree", "triton", "blockwise"] = "auto"
-    recompute: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)

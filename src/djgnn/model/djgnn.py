@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,7 +17,6 @@ from djgnn.model.branches import (
     StructureBranch,
 )
 from djgnn.model.config import ModelConfig
-from djgnn.model.dropout import recompute
 from djgnn.model.mixture import ConvexMixture
 from djgnn.model.operators import (
     GraphOperators,
@@ -187,22 +185,8 @@ class DJGNN(nn.Module):
         self, encoding: Encoding, view: View, generator: torch.Generator | None = None
     ) -> Tensor:
         """The second half of a pass: logits of the rows of a view."""
-        return self._recomputed(lambda: self._classify(encoding, view, generator), generator)
-
-    def logits(self, view: View, generator: torch.Generator | None = None) -> Tensor:
-        """Both halves of a pass that shares its first half with no other."""
-        return self._recomputed(
-            lambda: self._classify(self.encode(view), view, generator), generator
-        )
-
-    def _classify(
-        self, encoding: Encoding, view: View, generator: torch.Generator | None
-    ) -> Tensor:
         logits: Tensor = self.mixture([branch(encoding, view, generator) for branch in self.parts])
         return logits
-
-    def _recomputed(self, run: Callable[[], Tensor], generator: torch.Generator | None) -> Tensor:
-        return recompute(run, generator) if self.config.recompute else run()
 
     def scale(self, volume: Tensor) -> Tensor | float:
         """The factor s of the distances, of a graph of this volume: 1, 1/vol, or learned."""

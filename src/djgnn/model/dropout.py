@@ -8,13 +8,11 @@ ReLU the result itself tells which entries passed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 _LEVELS = 256
 _SKIP = 1 << 16
@@ -138,35 +136,3 @@ class _ReluDropout(torch.autograd.Function):
             torch.ops.aten.threshold_backward.grad_input(given, result, 0, grad_input=into)
             into.mul_(1 / share)
         return passed, None, None, None
-
-
-def recompute(run: Callable[[], Tensor], generator: torch.Generator | None = None) -> Tensor:
-    """The result of `run`, of which nothing is kept: the backward pass runs it again.
-
-    The second run draws the same random numbers, and leaves the generator where it was.
-
-    Args:
-        run: Differentiable, without side effects except on the generator.
-        generator: Source of its randomness; torch's own by default.
-    """
-    if not torch.is_grad_enabled():
-        return run()
-    if generator is None:
-        result: Tensor = checkpoint(run, use_reentrant=False)
-        return result
-    before, runs = generator.get_state(), 0
-
-    def run_or_rerun() -> Tensor:
-        nonlocal runs
-        runs += 1
-        if runs == 1:
-            return run()
-        now = generator.get_state()
-        generator.set_state(before)
-        try:
-            return run()
-        finally:
-            generator.set_state(now)
-
-    result = checkpoint(run_or_rerun, use_reentrant=False, preserve_rng_state=False)
-    return result

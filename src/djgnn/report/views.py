@@ -53,17 +53,6 @@ def pack(values: ArrayLike, kind: str) -> dict[str, Any]:
     return {"kind": kind, "shape": list(array.shape), "base64": text}
 
 
-def unpack(packed: dict[str, Any]) -> NDArray[Any]:
-    """The inverse of :func:`pack`, for tests and for readers of a page in Python.
-
-    Example:
-        >>> unpack(pack([3, 4], "u2")).tolist()
-        [3, 4]
-    """
-    raw = base64.b64decode(packed["base64"])
-    return np.frombuffer(raw, dtype=_KINDS[packed["kind"]]).reshape(packed["shape"])
-
-
 def pack_index(values: ArrayLike, below: int) -> dict[str, Any]:
     """Whole numbers from 0 up to, not including, `below`, in the smallest kind that holds them."""
     kind = "u1" if below <= 1 << 8 else "u2" if below <= 1 << 16 else "u4"

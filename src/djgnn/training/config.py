@@ -22,6 +22,7 @@ REMOVED = {
     "refresh": "exact",
     "refresh_every": 1,
     "step_per_batch": None,
+    "recompute": False,
 }
 """Options of version 0.1 and the values that a configuration file may still have for them."""
 

@@ -23,11 +23,9 @@ WARM_UP = 3
 
 def can_be_captured(module: DJGNN, operators: GraphOperators) -> bool:
     """Whether a step needs no host synchronisation: a GPU, Triton, and few enough points."""
-    ranks, c = module.num_ranks, module.config
-    if c.recompute:
-        return False
+    ranks, engine = module.num_ranks, module.config.engine
     fits = capturable(operators.twins.num_classes, ranks)
-    return fits and on_tiles(c.engine, module.pump.weight.t(), ranks)
+    return fits and on_tiles(engine, module.pump.weight.t(), ranks)
 
 
 class Captured:
