@@ -5,8 +5,6 @@ shapes of JSON files are ``TypedDict`` classes that :func:`check_file` walks. Bo
 must be in words, and what came instead.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import types

@@ -1,7 +1,5 @@
 """The small vocabulary of what can go wrong: one error for bad input, one warning per cause."""
 
-from __future__ import annotations
-
 
 class InputError(ValueError):
     """What came in cannot be used. The message says what, where and how to correct it."""

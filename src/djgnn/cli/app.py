@@ -1,7 +1,5 @@
 """The commands. Heavy imports happen inside them, so that `--help` answers at once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The commands of `djgnn bench` and their options. Heavy imports happen inside the commands."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any

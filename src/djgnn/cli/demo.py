@@ -1,7 +1,5 @@
 """`djgnn demo`: the whole story on a generated graph, in under a minute."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`djgnn fit`: a graph in, a run folder out; it can be stopped and resumed."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`djgnn inspect` and `djgnn datasets`: what a graph is like, and which sets are known and here."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """The work of `djgnn bench`: run what is missing, print, write the page."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """Supports: which ranks of the jump hierarchy each branch keeps."""
 
-from __future__ import annotations
-
 SUPPORTS = ("shell", "paper", "author", "cumulative")
 
 

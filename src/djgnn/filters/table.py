@@ -1,7 +1,5 @@
 """Structural filters J^k as one fixed-width table: support from the ranks, coefficients from U."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """Files on disk: one check of what is read, YAML configurations, and writes that are atomic."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import stat

@@ -1,7 +1,5 @@
 """GraphML files: attributes of nodes and edges are columns, by the rules of tables."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any, Unpack

@@ -1,7 +1,5 @@
 """Stochastic block models: graphs whose structure, labels and features are known by design."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Where a column becomes features (see :func:`encode_column`), labels, a split or weights."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables on disk and in memory: CSV, TSV, Parquet, pandas; errors name the file and the row."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Own graphs: an edge table and a node table to a `Graph`."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path

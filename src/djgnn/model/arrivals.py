@@ -1,7 +1,5 @@
 """New nodes without retraining: placed by the stored pump, ranked against the stored U."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 

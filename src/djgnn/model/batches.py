@@ -6,8 +6,6 @@ gradients, from rows of A; X W for one level. Nothing is sampled: a batch of all
 model's own pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property

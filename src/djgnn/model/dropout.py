@@ -5,8 +5,6 @@ are slow on a CPU. Here one 64-bit draw decides eight entries, and the mask is n
 ReLU the result itself tells which entries passed.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

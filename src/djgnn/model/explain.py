@@ -1,7 +1,5 @@
 """Why a node got its class: exact contributions of the branches, and who stands behind each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The convex mixture of the branches and the classifier on top of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The rank lists of a model: searched when U has changed, kept while it has not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """The diffusion pump: U = tanh(A W + b), the trace ratio and the orthogonality it is trained on."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Several runs, or the cells of a benchmark, side by side: the comparison page's data."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One self-contained page: markup, style, data and scripts in a single file."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The data of a run's page, as plain values: result, history, how good the predictions are."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from dataclasses import asdict

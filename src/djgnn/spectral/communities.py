@@ -1,7 +1,5 @@
 """Communities: structural heterophily R, and sets as metastable states of the walk."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Commute times, effective resistances and escape probabilities; neighbours in an embedding."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Diffusion distances: how far apart two random walks are after t steps."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

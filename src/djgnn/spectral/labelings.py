@@ -1,7 +1,5 @@
 """What a few labels say about the other nodes: Dirichlet problem, absorbing walks, propagation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Adjacency, degrees, components, random walk, Laplacians and Dirichlet energies of a graph."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any, Literal, TypeAlias, get_args
 

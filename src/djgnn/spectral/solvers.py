@@ -1,7 +1,5 @@
 """Sparse solvers: the smallest eigenpairs, deterministic for a `random_state`; linear systems."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from typing import Literal, get_args

@@ -1,7 +1,5 @@
 """The trace-ratio problem behind the pump: its minimum, bounds, and how close U comes."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Confidence that can be believed: temperature scaling on validation, and how to check it."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

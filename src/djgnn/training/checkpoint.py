@@ -76,10 +76,11 @@ class Checkpoint:
         if not self.group.first:
             return
         records = [dataclasses.astuple(record) for record in progress.history]
+        state = optimizer.state_dict()["state"]
         tensors = {
             **{f"module.{k}": v for k, v in module.state_dict().items()},
             **{f"kept.{k}": v for k, v in progress.kept.items()},
-            **{f"adam.{i}.{k}": v for i, k, v in _moments(optimizer)},
+            **{f"adam.{i}.{k}": v for i, held in state.items() for k, v in held.items()},
             "kept_logits": progress.kept_logits,
             "history": torch.tensor(records, dtype=torch.float64).view(len(records), -1),
             "decisions": torch.from_numpy(np.stack(progress.decisions)),
@@ -120,7 +121,7 @@ class Checkpoint:
         try:
             progress = _progress(about, tensors)
             if progress.kept_epoch >= 0:
-                _check_weights(progress.kept, module)
+                module.load_state_dict(progress.kept)  # refuses other names and shapes
             device = next(module.parameters()).device
             progress.kept_logits = progress.kept_logits.to(device)
             progress.kept = {k: v.to(device) for k, v in progress.kept.items()}
@@ -153,11 +154,6 @@ class Checkpoint:
 
 
 _REMEDY = "delete it and start anew without resuming"
-
-
-def _moments(optimizer: torch.optim.Optimizer) -> list[tuple[int, str, Tensor]]:
-    state = optimizer.state_dict()["state"]
-    return [(i, key, value) for i, entry in state.items() for key, value in entry.items()]
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -202,22 +198,12 @@ def _restore_adam(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) 
     for i, entry in state.items():
         _require(0 <= i < len(parameters) and entry.keys() == MOMENTS, f"adam.{i}")
         for name in ("exp_avg", "exp_avg_sq"):
-            _require(_alike(entry[name], parameters[i]), f"adam.{i}.{name}")
+            same = entry[name].shape == parameters[i].shape
+            _require(same and entry[name].dtype == parameters[i].dtype, f"adam.{i}.{name}")
         step = entry["step"]
         _require(step.numel() == 1 and step.dtype == torch.float32, f"adam.{i}.step")
         _require(0 <= float(step) < 2**53, f"adam.{i}.step")
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-
-
-def _check_weights(held: dict[str, Tensor], module: nn.Module) -> None:
-    wanted = module.state_dict()
-    _require(held.keys() == wanted.keys(), "kept: names of the weights")
-    for name, value in held.items():
-        _require(_alike(value, wanted[name]), f"kept.{name}")
-
-
-def _alike(a: Tensor, b: Tensor) -> bool:
-    return a.shape == b.shape and a.dtype == b.dtype
 
 
 def _require(holds: bool, what: str) -> None:

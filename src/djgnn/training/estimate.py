@@ -1,7 +1,5 @@
 """What a fit will cost here: a few epochs are run and timed, the rest is arithmetic."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The run folder: everything that a finished run leaves, written as a whole or not at all."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io

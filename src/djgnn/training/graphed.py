@@ -4,8 +4,6 @@ On a GPU a step of a few thousand nodes is some three hundred kernels of a few m
 launching them one by one takes ten times as long as running them.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

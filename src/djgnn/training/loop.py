@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -136,7 +136,10 @@ def fit(
     hooks = hooks or Hooks()
     checkpoint = hooks.checkpoint
     passes = choose_passes(module, inputs, targets, config)
-    optimizer = torch.optim.Adam(_groups(module, config), lr=config.lr, fused=True)
+    # Some models decay their parts differently.
+    groups: Any = getattr(module, "parameter_groups", lambda decay: module.parameters())
+    decay = config.weight_decay
+    optimizer = torch.optim.Adam(groups(decay), lr=config.lr, weight_decay=decay, fused=True)
     run = Progress() if checkpoint is None else checkpoint.restore(module, optimizer, generator)
     _check_size(run, targets)
     begun, spent = time.perf_counter(), run.seconds
@@ -225,14 +228,6 @@ def _class_weight(
             f"{num_classes} classes (got {given!r})"
         )
     return weight
-
-
-def _groups(module: nn.Module, config: TrainConfig) -> Iterable[Any]:
-    """Parameters of the optimiser; some models decay their parts differently."""
-    if hasattr(module, "parameter_groups"):
-        groups: Any = module.parameter_groups
-        return list(groups(config.weight_decay))
-    return [{"params": list(module.parameters()), "weight_decay": config.weight_decay}]
 
 
 def _record(

@@ -1,7 +1,5 @@
 """What every result carries with it: versions, machine, memory."""
 
-from __future__ import annotations
-
 import platform
 import re
 import sys

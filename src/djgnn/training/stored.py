@@ -1,7 +1,5 @@
 """A trained model with everything it needs to predict again, in memory or from a folder."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
