@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from djgnn.bench.document import render
-from djgnn.bench.page import agrees, compose, index_cells, leaders, rank_models, warnings
+from djgnn.bench.page import agrees, compose, leaders, warnings
 from djgnn.bench.record import SplitRecord
 from djgnn.bench.spec import DataFacts, make_spec
 from djgnn.bench.store import FinishedCell
-from djgnn.bench.tables import TablePlan, TableRequest, paper_table
-from djgnn.cli.tables import RunOptions, run_table
+from djgnn.bench.tables import TablePlan, paper_table
+from djgnn.cli.tables import RunOptions, TableOptions, run_table
 from djgnn.graph import Graph, write_npz
 
 FACTS = {
@@ -41,8 +41,12 @@ def cell(model: str, dataset: str, tests: list[float]) -> FinishedCell:
     return FinishedCell(spec, tuple(records))
 
 
+def by_name(cells: list[FinishedCell]) -> dict[tuple[str, str], FinishedCell]:
+    return {(cell.spec.label, cell.spec.dataset): cell for cell in cells}
+
+
 def markdown(cells: list[FinishedCell]) -> str:
-    plan = TablePlan(TableRequest("table1"), tuple(cell.spec for cell in cells), FACTS, ())
+    plan = TablePlan("table1", tuple(cell.spec for cell in cells), FACTS, ())
     return render(compose(plan, cells, reference="mlp"), "md")
 
 
@@ -54,7 +58,7 @@ def test_equal_means_are_bold_together_and_warned_about() -> None:
     ]
     page = markdown(cells)
     assert page.count("**0.15 ± 0.07**") == 2
-    (warning,) = warnings(index_cells(cells), FACTS)
+    (warning,) = warnings(by_name(cells), FACTS)
     assert warning == (
         "texas: mlp and gcn share the largest mean (0.15); do not claim it for one of them."
     )
@@ -82,11 +86,9 @@ def test_a_set_without_test_scores_is_left_out_with_a_remark() -> None:
     assert "mlp on cornell: a split has no test score" in page
     assert "| MLP | 65.00 ± 7.07" in page.replace("**", "")
     assert "nan" not in page.replace("Provenance", "")
-    ranking = rank_models(index_cells(cells))
-    assert ranking is not None
-    assert ranking.datasets == ("texas",)
-    assert ranking.ranks == {"mlp": 1.0, "gcn": 2.0, "gat": 3.0}
-    assert not any("cornell" in text for text in warnings(index_cells(cells), FACTS))
+    assert "Average ranks over 1 sets" in page
+    assert "| MLP | 1.00 |\n| GCN | 2.00 |\n| GAT | 3.00 |\n" in page
+    assert not any("cornell" in text for text in warnings(by_name(cells), FACTS))
 
 
 def test_the_rule_for_within_takes_the_printed_deviation() -> None:
@@ -105,11 +107,11 @@ def test_the_rule_for_within_takes_the_printed_deviation() -> None:
 def test_a_model_without_a_score_somewhere_is_not_ranked() -> None:
     cells = [cell(m, d, [60, 70]) for m in ("mlp", "gcn") for d in FACTS]
     cells += [cell("gat", "texas", [60, 70]), cell("gat", "cornell", [60, math.nan])]
-    ranking = rank_models(index_cells(cells))
-    assert ranking is not None
-    assert ranking.left_out == ("gat",)
-    assert ranking.datasets == ("texas", "cornell")
-    assert rank_models(index_cells([cell(m, "texas", [math.nan]) for m in ("mlp", "gcn")])) is None
+    page = markdown(cells)
+    assert "Not ranked, some set unfinished, failed or without a score: gat." in page
+    assert "Average ranks over 2 sets" in page
+    unscored = markdown([cell(m, "texas", [math.nan]) for m in ("mlp", "gcn")])
+    assert "Average ranks" not in unscored
 
 
 def test_no_one_leads_where_no_one_has_a_score() -> None:
@@ -120,7 +122,7 @@ def test_a_table_of_a_set_without_test_nodes_is_written(tiny: Graph, tmp_path: P
     train, val = (np.stack([getattr(tiny.split(i), part) for i in range(2)], axis=1)
                   for part in ("train", "val"))  # fmt: skip
     write_npz(tiny.with_masks(train, val, np.zeros_like(val)), tmp_path / "own.npz")
-    request = TableRequest("table1", ("mlp", "gcn"), ("own",), epochs=1)
+    table = TableOptions("mlp,gcn", datasets="own", epochs=1)
     options = RunOptions(tmp_path / "t", tmp_path, "cpu", 0, quiet=True)
-    run_table(request, options, protocol="validation", reference="mlp")
+    run_table("table1", table, options)
     assert "no test score" in (tmp_path / "t" / "table.md").read_text()

@@ -122,7 +122,7 @@ def test_a_damaged_file_is_run_again_and_replaced(record: SplitRecord, tmp_path:
     for text in ("", "{}\n", record.to_json()[:50], edited(record, seed=3)):
         file.write_text(text)
         with pytest.warns(DamagedRecordWarning):
-            assert store.missing(SPEC, record.data_sha256) == [0, 1]
+            assert store.find(SPEC, 0, record.data_sha256) is None
     with pytest.warns(DamagedRecordWarning):
         assert store.put(record)
     assert list(read_records(file)) == [record]

@@ -5,32 +5,34 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from djgnn.bench import pool
-from djgnn.bench.page import write_table
+from djgnn.bench.document import write_document
+from djgnn.bench.page import compose
 from djgnn.bench.pool import run_plan
 from djgnn.bench.spec import DataFacts, make_spec
-from djgnn.bench.store import Store, missing_units
-from djgnn.bench.tables import TableRequest, plan_table
+from djgnn.bench.store import Store, finished_cells, missing_units
+from djgnn.bench.tables import plan_table
 from djgnn.bench.worker import main as worker
-from djgnn.cli.tables import RunOptions, run_table
+from djgnn.cli.tables import RunOptions, TableOptions, run_table
 from djgnn.errors import InputError
 from djgnn.graph import Graph, write_npz
 
-REQUEST = TableRequest("table1", ("mlp", "gcn"), ("own",), splits=(0, 1), epochs=2)
+TABLE = TableOptions("mlp,gcn", datasets="own", splits="0-1", epochs=2)
+OWN = ("table1", ("mlp", "gcn"), ("own",))
 
 
 @pytest.fixture
 def run(folder: Path, tmp_path: Path):
     """Run a table in this process into a folder of its own."""
 
-    def run(request: TableRequest = REQUEST, **options: object) -> dict:
+    def run(table: TableOptions = TABLE, **options: object) -> dict:
         chosen = RunOptions(tmp_path / "t", folder, "cpu", 0, quiet=True, **options)
-        reference = request.models[0]
-        return run_table(request, chosen, protocol="validation", reference=reference)
+        return run_table("table1", table, chosen)
 
     return run
 
@@ -46,7 +48,7 @@ def figures(folder: Path) -> dict[str, object]:
 
 
 def test_a_finished_split_is_never_run_again(run, tmp_path: Path, monkeypatch) -> None:
-    run(replace(REQUEST, splits=(0,)))
+    run(replace(TABLE, splits="0"))
     before = {f: f.stat().st_mtime_ns for f in (tmp_path / "t" / "splits").iterdir()}
     ran = []
     real = pool.Runner.run
@@ -119,11 +121,11 @@ def test_the_worker_refuses_what_is_not_a_cell(capsys) -> None:
 def test_page_sets_ours_beside_the_paper(tiny: Graph, tmp_path: Path) -> None:
     for name in ("texas", "cora"):
         write_npz(tiny, tmp_path / f"{name}.npz")
-    request = TableRequest("table1", ("djgnn", "mlp"), ("texas", "cora"), epochs=2)
-    plan = plan_table(request, tmp_path)
+    plan = plan_table("table1", ("djgnn", "mlp"), ("texas", "cora"), epochs=2, data=tmp_path)
     store = Store(tmp_path / "t")
     run_plan(plan.specs, plan.facts, store, workers=0, device="cpu", data=tmp_path)
-    write_table(plan, store, protocol="oracle", reference="djgnn", command="djgnn <here>")
+    cells = finished_cells(plan.specs, plan.facts, store)
+    write_document(compose(plan, cells, "oracle", "djgnn", "djgnn <here>"), store.folder)
     page = (store.folder / "table.md").read_text()
     row = next(line for line in page.splitlines() if line.startswith("| MLP | 87.16"))
     places = [place.strip() for place in row.strip("|").split("|")]
@@ -143,7 +145,7 @@ def test_page_sets_ours_beside_the_paper(tiny: Graph, tmp_path: Path) -> None:
 
 
 def test_a_lead_within_one_error_is_warned_about(run, tmp_path: Path) -> None:
-    run(replace(REQUEST, splits=(0,)))
+    run(replace(TABLE, splits="0"))
     page = (tmp_path / "t" / "table.md").read_text()
     assert "Warning: own:" in page
     assert "do not claim it" in page
@@ -151,7 +153,7 @@ def test_a_lead_within_one_error_is_warned_about(run, tmp_path: Path) -> None:
 
 def test_stand_ins_are_called_so(tiny: Graph, tmp_path: Path, no_network, empty_cache) -> None:
     write_npz(tiny, tmp_path / "fb100_reed98.npz")
-    plan = plan_table(TableRequest("table2", ("mlp",), epochs=1), tmp_path)
+    plan = plan_table("table2", ("mlp",), epochs=1, data=tmp_path)
     assert list(plan.facts) == ["fb100_reed98"]
     assert any("penn94: not on this machine" in remark for remark in plan.remarks)
     assert any("fb100_reed98: stand-ins" in remark for remark in plan.remarks)
@@ -160,7 +162,7 @@ def test_stand_ins_are_called_so(tiny: Graph, tmp_path: Path, no_network, empty_
 
 def test_named_sets_must_be_here(folder: Path, no_network, empty_cache) -> None:
     with pytest.raises(InputError, match="nowhere"):
-        plan_table(replace(REQUEST, datasets=("own", "nowhere")), folder)
+        plan_table("table1", ("mlp",), ("own", "nowhere"), data=folder)
 
 
 def tuned(root: Path, model: str, trials: int, graph: Graph, **changes: object) -> None:
@@ -189,13 +191,13 @@ def test_searches_that_are_not_alike_are_said(
 ) -> None:
     tuned(tmp_path, "mlp", 20, tiny)
     tuned(tmp_path, "gcn", 20, tiny)
-    request = replace(REQUEST, tuned=tmp_path)
-    assert plan_table(request, folder).remarks[-1] == (
+    plan = partial(plan_table, *OWN, splits=(0, 1), epochs=2, tuned=tmp_path, data=folder)
+    assert plan().remarks[-1] == (
         "Every configuration is the best of 20 trials, chosen on validation. The searches are "
         "alike but for their spaces."
     )
     tuned(tmp_path, "gcn", 20, tiny, **change)
-    assert plan_table(request, folder).remarks[-2:] == (
+    assert plan().remarks[-2:] == (
         "Every configuration is the best of 20 trials, chosen on validation.",
         f"The searches are NOT alike: {said}.",
     )
@@ -203,17 +205,17 @@ def test_searches_that_are_not_alike_are_said(
 
 def test_unequal_budgets_are_refused_or_said(tiny: Graph, folder: Path, tmp_path: Path) -> None:
     tuned(tmp_path, "mlp", 20, tiny)
-    request = replace(REQUEST, tuned=tmp_path)
+    plan = partial(plan_table, *OWN, splits=(0, 1), epochs=2, tuned=tmp_path, data=folder)
     with pytest.raises(InputError, match="has no finished search; run `djgnn bench tune"):
-        plan_table(request, folder)
+        plan()
     tuned(tmp_path, "gcn", 5, tiny)
     with pytest.raises(InputError, match=r"same number of trials.*got 5 trials, 20 trials"):
-        plan_table(request, folder)
-    plan = plan_table(replace(request, budget_free=True), folder)
-    assert "The budgets are NOT equal: 5 trials, 20 trials." in plan.remarks
-    assert plan.specs[0].config["options"]["dropout"] == 0.1
+        plan()
+    free = plan(budget_free=True)
+    assert "The budgets are NOT equal: 5 trials, 20 trials." in free.remarks
+    assert free.specs[0].config["options"]["dropout"] == 0.1
     tuned(tmp_path, "gcn", 20, tiny)
-    assert any("best of 20 trials" in remark for remark in plan_table(request, folder).remarks)
+    assert any("best of 20 trials" in remark for remark in plan().remarks)
 
 
 def test_late_splits_are_ended_and_recorded(tiny: Graph, folder: Path, tmp_path: Path) -> None:

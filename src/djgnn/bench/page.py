@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from djgnn.bench.document import Document, Grid, Section, draw_diagram, write_document
+from djgnn.bench.document import Document, Grid, Section, draw_diagram
 from djgnn.bench.spec import DataFacts, code_version
 from djgnn.bench.statistics import (
     Paired,
@@ -20,7 +18,7 @@ from djgnn.bench.statistics import (
     settle_ties,
     verdicts,
 )
-from djgnn.bench.store import FinishedCell, Store, finished_cells
+from djgnn.bench.store import FinishedCell
 from djgnn.bench.tables import SUITES, PaperTable, Printed, TablePlan, paper_table, thin_claims
 
 Cells = Mapping[tuple[str, str], FinishedCell]
@@ -36,30 +34,9 @@ INTRODUCTION = (
 )
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """Average ranks over the data sets that every ranked model finished."""
-
-    ranks: dict[str, float]
-    datasets: tuple[str, ...]
-    left_out: tuple[str, ...]
-    friedman_p: float
-    critical_difference: float
-
-
-def write_table(
-    plan: TablePlan, store: Store, *, protocol: str, reference: str, command: str
-) -> list[Path]:
-    """Write the page of a table from what is finished, and the cells as JSON lines."""
-    cells = finished_cells(plan.specs, plan.facts, store)
-    page = compose(plan, cells, protocol=protocol, reference=reference, command=command)
-    return [store.write_results(cells), *write_document(page, store.folder)]
-
-
 def compose(
     plan: TablePlan,
     finished: Sequence[FinishedCell],
-    *,
     protocol: str = "validation",
     reference: str = "djgnn",
     command: str = "",
@@ -73,7 +50,8 @@ def compose(
         reference: The model that the others are compared with.
         command: What made the page.
     """
-    cells, paper = index_cells(finished), paper_table(plan.request.suite)
+    cells = {(cell.spec.label, cell.spec.dataset): cell for cell in finished}
+    paper = paper_table(plan.suite)
     title = "Test score, epoch chosen on validation"
     sections = [_overview(paper, plan.facts, cells, "test", title)]
     if protocol == "oracle":
@@ -91,12 +69,7 @@ def compose(
     text, left = [INTRODUCTION], len(plan.specs) - len(cells)
     if left:
         text.append(f"Not finished: {left} more cells. Run the command again.")
-    return Document(SUITES[plan.request.suite].title, tuple(text), tuple(sections))
-
-
-def index_cells(cells: Iterable[FinishedCell]) -> dict[tuple[str, str], FinishedCell]:
-    """Cells by label and data set."""
-    return {(cell.spec.label, cell.spec.dataset): cell for cell in cells}
+    return Document(SUITES[plan.suite].title, tuple(text), tuple(sections))
 
 
 def without_score(cells: Iterable[FinishedCell]) -> list[str]:
@@ -126,27 +99,6 @@ def compare_cells(a: FinishedCell, b: FinishedCell, facts: Facts) -> Paired | No
         return None
     first, second = ([of[split] for split in splits] for of in tests)
     return compare(first, second, *facts[a.spec.dataset].overlap(splits))
-
-
-def rank_models(cells: Cells, alpha: float = 0.05) -> Ranking | None:
-    """Average ranks of the models with scores on every data set; ``None`` for fewer than two.
-
-    A data set where no model has a test score does not count.
-    """
-    labels = list(dict.fromkeys(label for label, _ in cells))
-    there = {key: None for key, cell in cells.items() if cell.scored}
-    datasets = tuple(dict.fromkeys(name for _, name in there))
-    kept = [label for label in labels if all((label, d) in there for d in datasets)]
-    if len(kept) < 2 or not datasets:
-        return None
-    scores = np.array([[cells[m, d].result().mean("test") for m in kept] for d in datasets])
-    return Ranking(
-        ranks=dict(zip(kept, average_ranks(scores).tolist(), strict=True)),
-        datasets=datasets,
-        left_out=tuple(label for label in labels if label not in kept),
-        friedman_p=friedman(scores),
-        critical_difference=critical_difference(len(kept), len(datasets), alpha),
-    )
 
 
 def leaders(means: Sequence[float]) -> list[int]:
@@ -258,22 +210,31 @@ def _of_dataset(paper: PaperTable, fact: DataFacts, cells: Cells) -> Section:
     return Section(f"{fact.name} ({metric})", grid=grid, remarks=tuple(remarks))
 
 
-def _ranks(paper: PaperTable, cells: Cells) -> list[Section]:
-    ranking = rank_models(cells)
-    if ranking is None:
+def _ranks(paper: PaperTable, cells: Cells, alpha: float = 0.05) -> list[Section]:
+    """Average ranks of the models with scores on every data set; nothing for fewer than two.
+
+    A data set where no model has a test score does not count.
+    """
+    labels = list(dict.fromkeys(label for label, _ in cells))
+    there = {key: None for key, cell in cells.items() if cell.scored}
+    datasets = list(dict.fromkeys(name for _, name in there))
+    kept = [label for label in labels if all((label, d) in there for d in datasets)]
+    if len(kept) < 2 or not datasets:
         return []
-    order = sorted(ranking.ranks, key=lambda label: ranking.ranks[label])
-    rows = tuple((_title(paper, label), f"{ranking.ranks[label]:.2f}") for label in order)
+    scores = np.array([[cells[m, d].result().mean("test") for m in kept] for d in datasets])
+    ranks = dict(zip(kept, average_ranks(scores).tolist(), strict=True))
+    order = sorted(ranks, key=lambda label: ranks[label])
+    rows = tuple((_title(paper, label), f"{ranks[label]:.2f}") for label in order)
+    difference = critical_difference(len(kept), len(datasets), alpha)
     text = [
-        f"Average ranks over {len(ranking.datasets)} sets (1 is best). Friedman's test that "
-        f"all are alike: p = {ranking.friedman_p:.4f}. Two models whose ranks differ by less "
-        f"than {ranking.critical_difference:.2f} cannot be told apart (Nemenyi, 0.05)."
+        f"Average ranks over {len(datasets)} sets (1 is best). Friedman's test that "
+        f"all are alike: p = {friedman(scores):.4f}. Two models whose ranks differ by less "
+        f"than {difference:.2f} cannot be told apart (Nemenyi, {alpha})."
     ]
-    if ranking.left_out:
-        names = ", ".join(ranking.left_out)
-        text.append(f"Not ranked, some set unfinished, failed or without a score: {names}.")
-    figure = draw_diagram(ranking.ranks, len(ranking.datasets))
-    grid = Grid(("model", "average rank"), rows)
+    left_out = ", ".join(label for label in labels if label not in kept)
+    if left_out:
+        text.append(f"Not ranked, some set unfinished, failed or without a score: {left_out}.")
+    grid, figure = Grid(("model", "average rank"), rows), draw_diagram(ranks, len(datasets), alpha)
     return [Section("Statistics: ranks", tuple(text), grid, figure, FIGURE)]
 
 

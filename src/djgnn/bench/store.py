@@ -170,11 +170,6 @@ class Store:
         found = [record for file in files for record in read_records(file)]
         return sum(self.put(record) for record in found)
 
-    def missing(self, spec: CellSpec, data_sha256: str, retry_failed: bool = False) -> list[int]:
-        """The splits of a cell that have no record, or a failed one that is to be retried."""
-        records = {split: self.find(spec, split, data_sha256) for split in spec.splits}
-        return [s for s, r in records.items() if r is None or (retry_failed and not r.done)]
-
     def cell(self, spec: CellSpec, data_sha256: str) -> FinishedCell | None:
         """The cell, if all its splits are there."""
         found = (self.find(spec, split, data_sha256) for split in spec.splits)
@@ -197,12 +192,16 @@ def missing_units(
     store: Store,
     retry_failed: bool = False,
 ) -> list[Unit]:
-    """The splits that are still to be run, cell by cell; one that two cells share comes once."""
+    """The splits without a record, or with a failed one that is to be retried, cell by cell.
+
+    One that two cells share comes once.
+    """
     units: dict[str, Unit] = {}
-    for spec in specs:
-        for split in store.missing(spec, facts[spec.dataset].sha256, retry_failed):
-            key = spec.key(split, facts[spec.dataset].sha256, code_version())
-            units.setdefault(key, (spec, split))
+    for spec, split in [(cell, number) for cell in specs for number in cell.splits]:
+        sha256 = facts[spec.dataset].sha256
+        record = store.find(spec, split, sha256)
+        if record is None or (retry_failed and not record.done):
+            units.setdefault(spec.key(split, sha256, code_version()), (spec, split))
     return list(units.values())
 
 

@@ -60,37 +60,10 @@ SUITES = {
 
 
 @dataclass(frozen=True)
-class TableRequest:
-    """What a table is asked to be.
-
-    Args:
-        suite: ``"table1"``, ``"table2"`` or ``"filtered"``.
-        models: Rows: models, or ``djgnn:PRESET``.
-        datasets: Columns; ``None`` means the suite's.
-        splits: Which splits; ``None`` means all. Splits that a set does not have are left out.
-        epochs: Most epochs of every model; ``None``: as configured.
-        preset: The DJ-GNN's preset where a row does not name one.
-        seed: Seed of weights and dropout.
-        tuned: A folder of searches whose best configurations are used instead.
-        budget_free: Allow models without a search, or with unequal budgets, beside tuned ones.
-    """
-
-    suite: str
-    models: tuple[str, ...] = MODELS
-    datasets: tuple[str, ...] | None = None
-    splits: tuple[int, ...] | None = None
-    epochs: int | None = None
-    preset: str = "default"
-    seed: int = 0
-    tuned: Path | None = None
-    budget_free: bool = False
-
-
-@dataclass(frozen=True)
 class TablePlan:
     """The cells of a table, the facts of its data sets, and what must be said about them."""
 
-    request: TableRequest
+    suite: str
     specs: tuple[CellSpec, ...]
     facts: dict[str, DataFacts]
     remarks: tuple[str, ...]
@@ -111,21 +84,41 @@ Budgets = dict[tuple[str, str], Budget | None]
 """By label and data set; ``None`` without a search."""
 
 
-def plan_table(request: TableRequest, data: str | Path | None = None) -> TablePlan:
+def plan_table(
+    suite: str,
+    models: Sequence[str] = MODELS,
+    datasets: Sequence[str] = (),
+    *,
+    splits: Sequence[int] | None = None,
+    tuned: Path | None = None,
+    budget_free: bool = False,
+    data: str | Path | None = None,
+    **options: Any,
+) -> TablePlan:
     """Find the data sets and choose every cell's configuration.
+
+    Args:
+        suite: ``"table1"``, ``"table2"`` or ``"filtered"``.
+        models: Rows: models, or ``djgnn:PRESET``.
+        datasets: Columns; the suite's by default.
+        splits: Which splits; ``None`` means all. Splits that a set does not have are left out.
+        tuned: A folder of searches whose best configurations are used instead.
+        budget_free: Allow models without a search, or with unequal budgets, beside tuned ones.
+        data: Folder with data sets, looked in first.
+        **options: `epochs`, `preset` and `seed` of every cell, see :func:`~.spec.make_spec`.
 
     Raises:
         InputError: For unknown models, sets that are named and cannot be had, or unequal budgets.
     """
-    suite = SUITES[request.suite]
-    facts, refused = gather_facts(request.datasets or (*suite.datasets, *suite.stand_ins), data)
-    if refused and (request.datasets or not facts):
+    own = SUITES[suite]
+    facts, refused = gather_facts(datasets or (*own.datasets, *own.stand_ins), data)
+    if refused and (datasets or not facts):
         reason = next(iter(refused.values()))
-        none = f"{request.suite}: none of its data sets is here; "
-        raise InputError(reason if request.datasets else none + reason)
+        none = f"{suite}: none of its data sets is here; "
+        raise InputError(reason if datasets else none + reason)
     absent = "not on this machine and not to be downloaded from here; not run."
     remarks = [f"{name}: {absent}" for name in refused]
-    stand_ins = [name for name in facts if name in suite.stand_ins]
+    stand_ins = [name for name in facts if name in own.stand_ins]
     if stand_ins:
         remarks.append(
             f"{', '.join(stand_ins)}: stand-ins of the same family, not the paper's sets; "
@@ -134,13 +127,12 @@ def plan_table(request: TableRequest, data: str | Path | None = None) -> TablePl
     specs: list[CellSpec] = []
     budgets: Budgets = {}
     for dataset, fact in facts.items():
-        splits = chosen_splits(request.splits, fact)
-        for label in dict.fromkeys(request.models):
-            recipe, budgets[label, dataset] = _tuned(request, label, dataset)
-            options: Any = {k: getattr(request, k) for k in ("seed", "preset", "epochs")}
-            specs.append(make_spec(label, dataset, splits, recipe=recipe, **options))
-    remarks += _budget_remarks(request, budgets, facts)
-    return TablePlan(request, tuple(specs), facts, tuple(remarks))
+        chosen = chosen_splits(splits, fact)
+        for label in dict.fromkeys(models):
+            recipe, budgets[label, dataset] = _tuned(tuned, label, dataset, budget_free)
+            specs.append(make_spec(label, dataset, chosen, recipe=recipe, **options))
+    remarks += _budget_remarks(tuned, budgets, facts, budget_free)
+    return TablePlan(suite, tuple(specs), facts, tuple(remarks))
 
 
 def chosen_splits(wanted: Sequence[int] | None, fact: DataFacts) -> tuple[int, ...]:
@@ -161,13 +153,15 @@ def search_folder(root: str | Path, label: str, dataset: str) -> Path:
     return Path(root).expanduser() / f"{label.replace(':', '-')}-{dataset}"
 
 
-def _tuned(request: TableRequest, label: str, dataset: str) -> tuple[Recipe | None, Budget | None]:
+def _tuned(
+    root: Path | None, label: str, dataset: str, budget_free: bool
+) -> tuple[Recipe | None, Budget | None]:
     """The best configuration of a search, and what the search was."""
-    if request.tuned is None:
+    if root is None:
         return None, None
-    folder = search_folder(request.tuned, label, dataset)
+    folder = search_folder(root, label, dataset)
     if not (folder / BEST).is_file():
-        if request.budget_free:
+        if budget_free:
             return None, None
         raise InputError(
             f"{folder}: has no finished search; run `djgnn bench tune` for {label} on "
@@ -184,10 +178,10 @@ def _tuned(request: TableRequest, label: str, dataset: str) -> tuple[Recipe | No
 
 
 def _budget_remarks(
-    request: TableRequest, budgets: Budgets, facts: Mapping[str, DataFacts]
+    root: Path | None, budgets: Budgets, facts: Mapping[str, DataFacts], budget_free: bool
 ) -> list[str]:
     """Say what the configurations cost; refuse unequal budgets unless they were asked for."""
-    if request.tuned is None:
+    if root is None:
         return [
             "Every model runs with its published settings, or its defaults where none were "
             "published; the budgets behind them are not equal."
@@ -200,9 +194,9 @@ def _budget_remarks(
         best = f"Every configuration is the best of {counts[0]} trials, chosen on validation."
         return [best + alike, *said]
     shown = ", ".join("no search" if n < 0 else f"{n} trials" for n in counts)
-    if not request.budget_free:
+    if not budget_free:
         raise InputError(
-            f"{request.tuned}: the searches do not have the same number of trials; continue the "
+            f"{root}: the searches do not have the same number of trials; continue the "
             f"shorter ones, or set budget_free and have the table say so (got {shown})"
         )
     return [f"The budgets are NOT equal: {shown}.", *said]
@@ -246,7 +240,6 @@ class PaperTable:
     printed one is wrong and the right one is not known. `notes` says why, by (model, data set).
     """
 
-    title: str
     datasets: tuple[str, ...]
     titles: dict[str, str]
     printed: dict[tuple[str, str], Printed]
@@ -284,7 +277,6 @@ def paper_table(name: str) -> PaperTable:
         for dataset, cell in row["values"].items()
     ]
     return PaperTable(
-        title=values["title"],
         datasets=datasets,
         titles={**BESIDE, **{model: row["title"] for model, row in values["rows"].items()}},
         printed=printed,

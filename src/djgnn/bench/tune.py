@@ -176,7 +176,7 @@ def _score(search: Search, trial: optuna.Trial, store: Store, run: Run) -> float
         spec = search.spec(search.suggest(trial))
     except InputError as error:
         raise fail(str(error)) from error
-    known = not store.missing(spec, search.data_sha256)
+    known = store.cell(spec, search.data_sha256) is not None
     scores: list[float] = []
     for step, split in enumerate(search.splits):
         record = store.find(spec, split, search.data_sha256)

@@ -119,11 +119,9 @@ def _tune(options: TuneOptions) -> None:
 
 def _table(suite: str) -> Any:
     def command(table: TableOptions, run: RunOptions) -> None:
-        from djgnn.cli.tables import run_table, table_request
+        from djgnn.cli.tables import run_table
 
-        request = table_request(suite, table)
-        found = run_table(request, run, protocol=table.protocol, reference=table.reference)
-        print_json(found, run.as_json)
+        print_json(run_table(suite, table, run), run.as_json)
 
     return with_options(command, models="all", out=Path(f"bench-{suite}"))
 

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,14 @@ from rich.table import Table
 
 from djgnn.baselines import BASELINES
 from djgnn.bench import CellResult, run_cell
-from djgnn.bench.page import write_table
+from djgnn.bench.document import write_document
+from djgnn.bench.page import compose
 from djgnn.bench.pool import run_plan
 from djgnn.bench.record import SplitRecord
 from djgnn.bench.search import Search, make_search, need_optuna
 from djgnn.bench.spec import MODELS, CellSpec, DataFacts, gather_facts
-from djgnn.bench.store import Store, missing_units
-from djgnn.bench.tables import TableRequest, chosen_splits, plan_table, search_folder
+from djgnn.bench.store import Store, finished_cells, missing_units
+from djgnn.bench.tables import chosen_splits, plan_table, search_folder
 from djgnn.bench.tune import run_search, write_search
 from djgnn.cli.bench import CellOptions, RunOptions, TableOptions, TuneOptions
 from djgnn.cli.memory import largest_block, training_memory
@@ -93,36 +93,36 @@ def _print_cell(cell: CellResult, graph: Graph) -> None:
         console.print(f"[dim]read beside: {escape(str(graph.card['counterpart']))}[/dim]")
 
 
-def table_request(suite: str, table: TableOptions) -> TableRequest:
-    """A request from the texts of the command line."""
-    return TableRequest(
-        suite=suite,
-        models=parse_models(table.models),
-        datasets=parse_names(table.datasets) or None,
-        splits=parse_splits(table.splits),
-        epochs=table.epochs,
-        preset=table.preset,
-        seed=table.seed,
-        tuned=table.tuned,
-        budget_free=table.budget_free,
-    )
-
-
-def run_table(
-    request: TableRequest, options: RunOptions, *, protocol: str, reference: str
-) -> dict[str, Any]:
+def run_table(suite: str, table: TableOptions, options: RunOptions) -> dict[str, Any]:
     """Run a table and return what `--json` prints.
 
     Raises:
         InputError: For a wrong option, an unknown model or set, or unequal budgets.
     """
-    reference = reference or request.models[0]
-    check_choice("--protocol", protocol, PROTOCOLS)
-    check_choice("--reference", reference, request.models)
-    plan = plan_table(request, options.data)
+    models = parse_models(table.models)
+    reference = table.reference or models[0]
+    check_choice("--protocol", table.protocol, PROTOCOLS)
+    check_choice("--reference", reference, models)
+    plan = plan_table(
+        suite,
+        models,
+        parse_names(table.datasets),
+        splits=parse_splits(table.splits),
+        tuned=table.tuned,
+        budget_free=table.budget_free,
+        data=options.data,
+        epochs=table.epochs,
+        preset=table.preset,
+        seed=table.seed,
+    )
     # The command as it was typed, without the path of the program.
-    command = shlex.join(["djgnn", *sys.argv[1:]])
-    write = partial(write_table, plan, protocol=protocol, reference=reference, command=command)
+    said = (table.protocol, reference, shlex.join(["djgnn", *sys.argv[1:]]))
+
+    def write(store: Store) -> list[Path]:
+        cells = finished_cells(plan.specs, plan.facts, store)
+        page = compose(plan, cells, *said)
+        return [store.write_results(cells), *write_document(page, store.folder)]
+
     return run_cells(plan.specs, plan.facts, options, write)
 
 
