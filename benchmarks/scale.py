@@ -176,7 +176,7 @@ def stages(module: DJGNN, x: Any, operators: GraphOperators, cuda: bool) -> dict
     mark("encode")
     logits = module.decode(encoding, view)
     mark("decode")
-    (logits.square().mean() + encoding.pump_loss).backward()
+    (logits.square().mean() + encoding.pump.loss).backward()
     mark("backward")
     module.zero_grad(set_to_none=True)
     del marks["-"]

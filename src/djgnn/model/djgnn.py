@@ -147,7 +147,7 @@ class DJGNN(nn.Module):
         """
         view = self.view(x, edge_index, edge_weight)
         encoding = self.encode(view)
-        return self.decode(encoding, view, generator), encoding.pump_loss
+        return self.decode(encoding, view, generator), encoding.pump.loss
 
     def run(
         self,

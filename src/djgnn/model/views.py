@@ -111,11 +111,6 @@ class Encoding:
     table: FilterTable
     parts: dict[str, Tensor]
 
-    @property
-    def pump_loss(self) -> Tensor:
-        """Trace ratio plus orthogonality."""
-        return self.pump.loss
-
     def detach(self) -> Encoding:
         """The same values without gradients."""
         table = FilterTable(self.table.index, self.table.weight.detach(), self.table.branches)

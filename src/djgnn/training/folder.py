@@ -28,7 +28,6 @@ from djgnn.training.config import RunConfig
 from djgnn.training.loop import Fitted
 from djgnn.training.progress import EpochRecord
 from djgnn.training.provenance import versions
-from djgnn.training.run import probabilities
 from djgnn.training.selection import SplitResult
 
 FORMAT = "djgnn-run-1"
@@ -136,7 +135,8 @@ def write_run(
     """Write a finished run into a folder (see :func:`new_folder`) and return its card."""
     card = run_card(graph, fitted, result, seed)
     write_model(folder, graph, config, fitted.module, card, fitted.history)
-    text = prediction_csv(graph, probabilities(fitted), graph.split(result.split))
+    shares = calibration.probabilities(fitted.logits.cpu().numpy(), fitted.temperature)
+    text = prediction_csv(graph, shares, graph.split(result.split))
     (folder / PREDICTIONS).write_text(text, "utf-8")
     return card
 

@@ -124,7 +124,7 @@ class ViewPasses(_Update):
         self._encoding = None
         self.module.train()
         logits = self.rows.gather(self.module.decode(encoding, self.rows, generator))
-        return logits, encoding.pump_loss
+        return logits, encoding.pump.loss
 
     def evaluate(self) -> Tensor:
         """Logits of all nodes; the first half keeps its gradients for the next update."""
@@ -211,7 +211,7 @@ class CapturedPasses(_CapturedUpdate, ViewPasses):
         """With the rank lists that are there."""
         self.module.train()
         encoding = self.module.encode(replace(self.view, ranks=self._ranks))
-        return self.module.decode(encoding, self.rows, generator), encoding.pump_loss
+        return self.module.decode(encoding, self.rows, generator), encoding.pump.loss
 
     def evaluate(self) -> Tensor:
         """Logits of all nodes, and rank lists for the next update."""

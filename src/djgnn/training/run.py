@@ -111,8 +111,3 @@ def train_pump(module: DJGNN, inputs: tuple[Any, Any], config: TrainConfig) -> f
     optimizer.zero_grad(set_to_none=True)  # the next optimiser must not find this gradient
     module.freeze_pump(view)
     return value
-
-
-def probabilities(fitted: Fitted) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Calibrated class probabilities of every node at the selected epoch, ``[n, classes]``."""
-    return calibration.probabilities(fitted.logits.cpu().numpy(), fitted.temperature)

@@ -65,10 +65,6 @@ class ShardOperators:
         """All own rows; every process must call this at the same time."""
         return ShardView.of(features, self)
 
-    def __repr__(self) -> str:
-        shard = self.shard
-        return f"ShardOperators({shard.first} to {shard.last} of {shard.num_nodes}, {self.twins})"
-
 
 @dataclass(frozen=True, eq=False)
 class ShardView(View):
