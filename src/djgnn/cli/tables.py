@@ -263,13 +263,13 @@ def processes(options: RunOptions | TuneOptions) -> int:
 
 
 def parse_models(text: str) -> tuple[str, ...]:
-    """``all`` or names with commas.
+    """Names with commas; ``all``, or nothing, for all of them.
 
     Example:
         >>> parse_models("djgnn:author, gcn")
         ('djgnn:author', 'gcn')
     """
-    return MODELS if text.strip() == "all" else parse_names(text)
+    return parse_names(text) if text.strip() not in ("", "all") else MODELS
 
 
 def parse_names(text: str) -> tuple[str, ...]:
