@@ -17,7 +17,6 @@ from djgnn.graph import Graph, arrivals, check_related, read_npz
 from djgnn.graph.files import readable_file
 from djgnn.model import DJGNN, GraphOperators
 from djgnn.model.arrivals import Memory
-from djgnn.model.batches import BatchedDJGNN
 from djgnn.model.explain import Explanation, explain
 from djgnn.training import calibration
 from djgnn.training.config import RunConfig
@@ -50,6 +49,8 @@ class StoredModel:
         """Of the known nodes, ``[n, classes]``; by batches where it was trained in batches."""
         size = self.config.training.batch_size
         if size is not None and size < self.graph.num_nodes:
+            from djgnn.model.batches import BatchedDJGNN
+
             batched = BatchedDJGNN(self.module, *self.inputs)
             return batched.evaluate(batched.tables(), size).cpu().numpy()
         with torch.no_grad():
