@@ -228,7 +228,7 @@ def test_hopeless_trials_are_pruned_between_splits(tiny: Graph, tmp_path: Path) 
     [
         ({"sampler": "grid"}, "sampler must be one of tpe, random"),
         ({"pruner": "all"}, "pruner must be one of median, hyperband, none"),
-        ({"model": "nothing"}, "model must be one of"),
+        ({"model": "nothing"}, "model: must be one of"),
         ({"storage": "postgresql://nobody@127.0.0.1:1/none"}, "storage: cannot be opened"),
         ({"storage": "postgresql://me:S3cr@etPw@127.0.0.1:1/x"}, "in a password as %40, %3A"),
         ({"storage": "postgresql://me:pw@127.0.0.1:port/x"}, "storage: not an address"),

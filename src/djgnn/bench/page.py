@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from djgnn.bench.document import Document, Grid, Section, draw_diagram
+from djgnn.bench.document import Document, Grid, Section
 from djgnn.bench.spec import DataFacts, code_version
-from djgnn.bench.statistics import (
-    Paired,
-    average_ranks,
-    compare,
-    critical_difference,
-    friedman,
-    sentence,
-    settle_ties,
-    verdicts,
-)
+from djgnn.bench.standings import Cells, Facts, compare_cells, leaders, rank_cells, warnings
+from djgnn.bench.statistics import sentence, verdicts
 from djgnn.bench.store import FinishedCell
 from djgnn.bench.tables import SUITES, PaperTable, Printed, TablePlan, paper_table, thin_claims
 
-Cells = Mapping[tuple[str, str], FinishedCell]
-"""Finished cells by label and data set."""
-Facts = Mapping[str, DataFacts]
 FIGURE = "critical-difference.svg"
 NOTHING = "-"
 INTRODUCTION = (
@@ -59,13 +48,13 @@ def compose(
         sections.append(_overview(paper, plan.facts, cells, "oracle_test", title))
     for dataset in dict.fromkeys(name for _, name in cells):
         sections.append(_of_dataset(paper, plan.facts[dataset], cells))
-    sections += [*_ranks(paper, cells), *_tests(cells, reference, plan.facts)]
-    sections.append(Section("Remarks", remarks=tuple(_remarks(paper, plan, cells))))
-    codes, packages, _ = origins(finished)
-    provenance = [f"Command: {command}"] if command else []
-    provenance += [f"Code: {codes}", f"Versions: {packages}"]
-    provenance += [f"Data {name}: {fact.sha256}" for name, fact in plan.facts.items()]
-    sections.append(Section("Provenance", remarks=(*provenance, *_sources(finished))))
+    if ranking := rank_cells(cells):
+        rows = tuple((title_of(paper, m), f"{rank:.2f}") for m, rank in ranking.ranks.items())
+        grid, drawing = Grid(("model", "average rank"), rows), (ranking.figure, FIGURE)
+        sections.append(Section("Statistics: ranks", ranking.text, grid, *drawing))
+    sections += _tests(cells, reference, plan.facts)
+    sections.append(Section("Remarks", remarks=tuple(remarks(plan, cells))))
+    sections.append(provenance(plan.facts, finished, command))
     text, left = [INTRODUCTION], len(plan.specs) - len(cells)
     if left:
         text.append(f"Not finished: {left} more cells. Run the command again.")
@@ -91,57 +80,6 @@ def origins(cells: Iterable[FinishedCell]) -> tuple[str, str, list[str]]:
     return ", ".join(sorted(codes)), ", ".join(sorted(packages)), devices
 
 
-def compare_cells(a: FinishedCell, b: FinishedCell, facts: Facts) -> Paired | None:
-    """Two cells of one data set on the splits both have figures for; ``None`` without any."""
-    tests = [{r.split: r.figures().test for r in cell.records if r.done} for cell in (a, b)]
-    splits = sorted(tests[0].keys() & tests[1].keys())
-    if not splits:
-        return None
-    first, second = ([of[split] for split in splits] for of in tests)
-    return compare(first, second, *facts[a.spec.dataset].overlap(splits))
-
-
-def leaders(means: Sequence[float]) -> list[int]:
-    """Places of the largest mean, several where they tie; NaN never leads.
-
-    Example:
-        >>> leaders([0.3, float("nan"), 0.1 + 0.2])
-        [0, 2]
-    """
-    values = settle_ties(means)
-    if not np.isfinite(values).any():
-        return []
-    return [int(place) for place in np.flatnonzero(values == np.nanmax(values))]
-
-
-def warnings(cells: Cells, facts: Facts) -> list[str]:
-    """Every data set whose best mean is shared, or leads the next by no more than one error."""
-    found = []
-    for dataset in dict.fromkeys(name for _, name in cells):
-        column = [cell for (_, name), cell in cells.items() if name == dataset and cell.scored]
-        column.sort(key=lambda cell: -cell.result().mean("test"))
-        names = [cell.spec.label for cell in column]
-        means = [cell.result().mean("test") for cell in column]
-        shared = len(leaders(means))
-        pair = compare_cells(column[0], column[1], facts) if len(column) > 1 else None
-        if shared > 1:
-            found.append(
-                f"{dataset}: {', '.join(names[: shared - 1])} and {names[shared - 1]} "
-                f"share the largest mean ({means[0]:.2f}); do not claim it for one of them."
-            )
-        elif pair is not None and pair.within_one_error:
-            error = f"one standard error ({pair.standard_error:.2f})"
-            if pair.num_splits == 1:
-                error = "any standard error, for there is one split only"
-            elif not np.isfinite(pair.standard_error):
-                error = "any standard error, for all splits differ by the same"
-            found.append(
-                f"{dataset}: {names[0]} ({means[0]:.2f}) leads {names[1]} ({means[1]:.2f}) "
-                f"by less than {error}; do not claim it."
-            )
-    return found
-
-
 def agrees(cell: FinishedCell, right: Printed | None) -> bool | None:
     """Whether ours is within 2 points or one standard deviation of the corrected figure.
 
@@ -158,7 +96,7 @@ def _overview(paper: PaperTable, facts: Facts, cells: Cells, key: str, title: st
     labels = list(dict.fromkeys(label for label, _ in cells))
     datasets = list(dict.fromkeys(name for _, name in cells))
     rows = [
-        (_title(paper, label), *(_score(cells.get((label, d)), key) for d in datasets))
+        (title_of(paper, label), *(score_of(cells.get((label, d)), key) for d in datasets))
         for label in labels
     ]
     strong = set()
@@ -186,14 +124,14 @@ def _of_dataset(paper: PaperTable, fact: DataFacts, cells: Cells) -> Section:
         gap = 0.0 if right is None else result.mean("test") - right.mean
         rows.append(
             (
-                _title(paper, label),
+                title_of(paper, label),
                 NOTHING if printed is None else str(printed),
                 ("unknown" if right is None else str(right)) if key in paper.corrected else NOTHING,
-                _score(cell, "test"),
+                score_of(cell, "test"),
                 NOTHING if within is None else f"{gap:+.2f}",
                 {None: NOTHING, True: "yes", False: "no"}[within],
-                _score(cell, "oracle_test"),
-                _score(cell, "validation"),
+                score_of(cell, "oracle_test"),
+                score_of(cell, "validation"),
                 f"{result.parameters:,}",
                 f"{result.seconds / len(cell.records):.1f}",
                 f"{result.peak_memory_mib:.0f}",
@@ -201,41 +139,13 @@ def _of_dataset(paper: PaperTable, fact: DataFacts, cells: Cells) -> Section:
             )
         )
         if key in paper.notes:
-            remarks.append(f"{_title(paper, label)}: {paper.notes[key]}")
+            remarks.append(f"{title_of(paper, label)}: {paper.notes[key]}")
         remarks += [f"{label}, split {lost.split}: {lost.outcome}" for lost in cell.failures]
     if fact.counterpart:
         remarks.append(f"Read beside {fact.counterpart}.")
     metric = "ROC-AUC" if fact.metric == "roc_auc" else "accuracy"
     grid = Grid(tuple(header.split(",")), tuple(rows))
     return Section(f"{fact.name} ({metric})", grid=grid, remarks=tuple(remarks))
-
-
-def _ranks(paper: PaperTable, cells: Cells, alpha: float = 0.05) -> list[Section]:
-    """Average ranks of the models with scores on every data set; nothing for fewer than two.
-
-    A data set where no model has a test score does not count.
-    """
-    labels = list(dict.fromkeys(label for label, _ in cells))
-    there = {key: None for key, cell in cells.items() if cell.scored}
-    datasets = list(dict.fromkeys(name for _, name in there))
-    kept = [label for label in labels if all((label, d) in there for d in datasets)]
-    if len(kept) < 2 or not datasets:
-        return []
-    scores = np.array([[cells[m, d].result().mean("test") for m in kept] for d in datasets])
-    ranks = dict(zip(kept, average_ranks(scores).tolist(), strict=True))
-    order = sorted(ranks, key=lambda label: ranks[label])
-    rows = tuple((_title(paper, label), f"{ranks[label]:.2f}") for label in order)
-    difference = critical_difference(len(kept), len(datasets), alpha)
-    text = [
-        f"Average ranks over {len(datasets)} sets (1 is best). Friedman's test that "
-        f"all are alike: p = {friedman(scores):.4f}. Two models whose ranks differ by less "
-        f"than {difference:.2f} cannot be told apart (Nemenyi, {alpha})."
-    ]
-    left_out = ", ".join(label for label in labels if label not in kept)
-    if left_out:
-        text.append(f"Not ranked, some set unfinished, failed or without a score: {left_out}.")
-    grid, figure = Grid(("model", "average rank"), rows), draw_diagram(ranks, len(datasets), alpha)
-    return [Section("Statistics: ranks", tuple(text), grid, figure, FIGURE)]
 
 
 def _tests(cells: Cells, reference: str, facts: Facts) -> list[Section]:
@@ -271,7 +181,9 @@ def _tests(cells: Cells, reference: str, facts: Facts) -> list[Section]:
     return [Section(title, (text,), grid, remarks=tuple(sentences))]
 
 
-def _remarks(paper: PaperTable, plan: TablePlan, cells: Cells) -> list[str]:
+def remarks(plan: TablePlan, cells: Cells) -> list[str]:
+    """Warnings, what is left out, where the figures come from, and what the plan says."""
+    paper = paper_table(plan.suite)
     found = [f"Warning: {text}" for text in warnings(cells, plan.facts)]
     found += [f"Warning: {text}" for text in thin_claims(paper, plan.facts)]
     found += without_score(cells.values())
@@ -296,28 +208,42 @@ def _remarks(paper: PaperTable, plan: TablePlan, cells: Cells) -> list[str]:
     return [*found, *plan.remarks, *paper.footnotes]
 
 
+def provenance(facts: Facts, cells: Sequence[FinishedCell], command: str) -> Section:
+    """What made the figures: command, code, packages, data and settings."""
+    codes, packages, _ = origins(cells)
+    found = [f"Command: {command}"] if command else []
+    found += [f"Code: {codes}", f"Versions: {packages}"]
+    found += [f"Data {name}: {fact.sha256}" for name, fact in facts.items()]
+    return Section("Provenance", remarks=(*found, *_sources(cells)))
+
+
 def _sources(cells: Iterable[FinishedCell]) -> list[str]:
     """Where the settings of every model come from, data sets with the same source together."""
-    found: dict[str, dict[str, list[str]]] = {}
+    found: dict[str, dict[str, dict[str, None]]] = {}
     for cell in cells:
         source = cell.spec.config.get("source")
         if source:
-            found.setdefault(cell.spec.label, {}).setdefault(source, []).append(cell.spec.dataset)
+            of_label = found.setdefault(cell.spec.label, {})
+            of_label.setdefault(source, {})[cell.spec.dataset] = None
     return [
         f"Settings of {label}: "
-        + "; ".join(f"{', '.join(datasets)}: {source}" for source, datasets in sources.items())
+        + "; ".join(
+            source if len(sources) == 1 else f"{', '.join(datasets)}: {source}"
+            for source, datasets in sources.items()
+        )
         for label, sources in found.items()
     ]
 
 
-def _title(paper: PaperTable, label: str) -> str:
+def title_of(paper: PaperTable, label: str) -> str:
+    """How a row is called: the title of its model, and its variant."""
     model, _, variant = label.partition(":")
     title = paper.titles.get(model, model)
     return f"{title} ({variant})" if variant else title
 
 
-def _score(cell: FinishedCell | None, key: str) -> str:
-    """Mean and deviation; for a cell with failures, how many and of what kind."""
+def score_of(cell: FinishedCell | None, key: str, spread: bool = True) -> str:
+    """Mean and deviation, or the mean alone; for a cell with failures, how many and which."""
     if cell is None:
         return NOTHING
     if not cell.complete:
@@ -326,4 +252,5 @@ def _score(cell: FinishedCell | None, key: str) -> str:
     result = cell.result()
     if not np.isfinite(result.mean(key)):
         return "no score"
-    return f"{result.mean(key):.2f} ± {result.std(key):.2f}"
+    mean = f"{result.mean(key):.2f}"
+    return f"{mean} ± {result.std(key):.2f}" if spread else mean

@@ -12,12 +12,10 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from djgnn.baselines import baseline_config, search_space
-from djgnn.bench.cell import Recipe
-from djgnn.bench.spec import CellSpec, code_version, make_spec
+from djgnn.baselines import search_space
+from djgnn.bench.spec import CellSpec, code_version, default_recipe, make_spec
 from djgnn.checking import check_fields
 from djgnn.errors import InputError
-from djgnn.training.config import resolve
 
 if TYPE_CHECKING:
     import optuna
@@ -136,14 +134,12 @@ def make_search(
     Raises:
         InputError: For an unknown model or preset, or a model without a space.
     """
-    model, _, variant = label.partition(":")
+    model = label.partition(":")[0]
     try:
-        base: Recipe = (
+        base = default_recipe(label, preset)
+        if model == "djgnn":
             # One training per trial, as for every model; the branch is in the space.
-            resolve(variant or preset).replace(structure_gate=False)
-            if model == "djgnn"
-            else baseline_config(model)
-        )
+            base = base.replace(structure_gate=False)
         space = search_space(model)
         config = make_spec(label, dataset, splits, epochs=epochs, recipe=base).config
         code = "" if any_code else code_version()

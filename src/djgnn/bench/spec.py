@@ -230,12 +230,7 @@ def make_spec(
         >>> spec.model, spec.config["model"]["num_jumps"], spec.config["training"]["epochs"]
         ('djgnn', 20, 5)
     """
-    model, _, variant = label.partition(":")
-    if model not in MODELS:
-        raise InputError(f"model: must be one of {', '.join(MODELS)} (got '{label}')")
-    if variant and (model != "djgnn" or variant not in PRESETS):
-        wanted = ", ".join(f"djgnn:{name}" for name in PRESETS)
-        raise InputError(f"model: only the DJ-GNN has presets, {wanted} (got '{label}')")
+    model, variant = _parse_label(label)
     wanted_changes = {**(changes or {}), **({} if epochs is None else {"epochs": epochs})}
     try:
         if recipe is None and model == "djgnn":
@@ -252,6 +247,16 @@ def make_spec(
     return CellSpec(label, dataset, config, splits, seed)
 
 
+def default_recipe(label: str, preset: str = "default") -> Recipe:
+    """The configuration of a model that is the same for every data set.
+
+    Raises:
+        InputError: For an unknown model or preset.
+    """
+    model, variant = _parse_label(label)
+    return resolve(variant or preset) if model == "djgnn" else baseline_config(model)
+
+
 def read_recipe(model: str, path: str | Path) -> Recipe:
     """A configuration file of a model.
 
@@ -262,6 +267,17 @@ def read_recipe(model: str, path: str | Path) -> Recipe:
     if model_of(found) != model:
         raise InputError(f"{path}: is a configuration of {model_of(found)}, not of {model}")
     return found
+
+
+def _parse_label(label: str) -> tuple[str, str]:
+    """The model and the preset of a label; an empty preset if there is none."""
+    model, _, variant = label.partition(":")
+    if model not in MODELS:
+        raise InputError(f"model: must be one of {', '.join(MODELS)} (got '{label}')")
+    if variant and (model != "djgnn" or variant not in PRESETS):
+        wanted = ", ".join(f"djgnn:{name}" for name in PRESETS)
+        raise InputError(f"model: only the DJ-GNN has presets, {wanted} (got '{label}')")
+    return model, variant
 
 
 def _counting(values: Any, removed: Mapping[str, Any]) -> Any:

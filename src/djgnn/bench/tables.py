@@ -25,6 +25,9 @@ BESIDE = {
     "tuned_gat": "Tuned GAT",
     "tuned_sage": "Tuned GraphSAGE",
     "dir_gnn": "Dir-GNN",
+    "hops_mlp": "MLP on hops",
+    "boosting": "Gradient boosting",
+    "stack": "Stack of MLP, GCN, LINKX",
 }
 """Titles of models that the paper does not have."""
 
@@ -43,6 +46,13 @@ class Suite:
 
 _WEB = ("texas", "wisconsin", "cornell_old", "cornell", "actor")
 _WIKIPEDIA = ("squirrel", "squirrel_filtered", "chameleon", "chameleon_filtered")
+_OTHERS = ("fb100_cornell5", "fb100_reed98", "twitch_de", "twitch_engb")
+_UNTUNED = (
+    *("texas", "wisconsin", "cornell", "actor"),
+    *_WIKIPEDIA,
+    *("cora", "citeseer", "pubmed", "minesweeper", "tolokers"),
+    *_OTHERS,
+)
 SUITES = {
     "table1": Suite(
         "Table 1: the nine Geom-GCN sets, the corrected Cornell, the filtered Wikipedia graphs",
@@ -51,11 +61,13 @@ SUITES = {
     "table2": Suite(
         "Table 2: large graphs",
         ("penn94", "arxiv-year", "ogbn-arxiv"),
-        ("fb100_cornell5", "fb100_reed98", "twitch_de", "twitch_engb"),
+        _OTHERS,
     ),
     "filtered": Suite(
         "Wikipedia graphs without duplicated nodes", ("chameleon_filtered", "squirrel_filtered")
     ),
+    "untuned": Suite("Untuned: every system with one configuration for all sets", _UNTUNED),
+    "ablation": Suite("Variants of a model, each with one configuration for all sets", _UNTUNED),
 }
 
 
@@ -110,6 +122,26 @@ def plan_table(
     Raises:
         InputError: For unknown models, sets that are named and cannot be had, or unequal budgets.
     """
+    facts, remarks = suite_facts(suite, datasets, data)
+    specs: list[CellSpec] = []
+    budgets: Budgets = {}
+    for dataset, fact in facts.items():
+        chosen = chosen_splits(splits, fact)
+        for label in dict.fromkeys(models):
+            recipe, budgets[label, dataset] = _tuned(tuned, label, dataset, budget_free)
+            specs.append(make_spec(label, dataset, chosen, recipe=recipe, **options))
+    remarks += _budget_remarks(tuned, budgets, facts, budget_free)
+    return TablePlan(suite, tuple(specs), facts, tuple(remarks))
+
+
+def suite_facts(
+    suite: str, datasets: Sequence[str] = (), data: str | Path | None = None
+) -> tuple[dict[str, DataFacts], list[str]]:
+    """The facts of the named data sets, by default of those of a suite that are here; remarks.
+
+    Raises:
+        InputError: If one that is named cannot be had, or none is here.
+    """
     own = SUITES[suite]
     facts, refused = gather_facts(datasets or (*own.datasets, *own.stand_ins), data)
     if refused and (datasets or not facts):
@@ -124,15 +156,7 @@ def plan_table(
             f"{', '.join(stand_ins)}: stand-ins of the same family, not the paper's sets; "
             "their figures compare models with each other and with nothing in the paper."
         )
-    specs: list[CellSpec] = []
-    budgets: Budgets = {}
-    for dataset, fact in facts.items():
-        chosen = chosen_splits(splits, fact)
-        for label in dict.fromkeys(models):
-            recipe, budgets[label, dataset] = _tuned(tuned, label, dataset, budget_free)
-            specs.append(make_spec(label, dataset, chosen, recipe=recipe, **options))
-    remarks += _budget_remarks(tuned, budgets, facts, budget_free)
-    return TablePlan(suite, tuple(specs), facts, tuple(remarks))
+    return facts, remarks
 
 
 def chosen_splits(wanted: Sequence[int] | None, fact: DataFacts) -> tuple[int, ...]:
@@ -255,7 +279,7 @@ class PaperTable:
 
 @cache
 def paper_table(name: str) -> PaperTable:
-    """A table of the paper: ``"table1"``, ``"table2"``, or ``"filtered"``, which is empty.
+    """A table of the paper: ``"table1"`` or ``"table2"``; for any other name one without figures.
 
     Example:
         >>> table = paper_table("table1")
@@ -263,7 +287,9 @@ def paper_table(name: str) -> PaperTable:
         (77.14, 71.14)
     """
     text = resources.files("djgnn.bench").joinpath("paper.yaml").read_text("utf-8")
-    values: dict[str, Any] = yaml.safe_load(text)[name]
+    tables: dict[str, Any] = yaml.safe_load(text)
+    values = tables.get(name, {"datasets": [], "rows": {}, "corrections": [], "footnotes": []})
+    rows = [item for table in tables.values() for item in table["rows"].items()]
     datasets = tuple(values["datasets"])
     printed = {
         (model, dataset): Printed(*cell)
@@ -278,7 +304,7 @@ def paper_table(name: str) -> PaperTable:
     ]
     return PaperTable(
         datasets=datasets,
-        titles={**BESIDE, **{model: row["title"] for model, row in values["rows"].items()}},
+        titles={**BESIDE, **{model: row["title"] for model, row in rows}},
         printed=printed,
         corrected={key: None if cell is None else Printed(*cell) for key, cell, _ in wrong},
         notes={key: note for key, _, note in wrong},

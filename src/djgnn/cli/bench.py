@@ -85,6 +85,26 @@ class TableOptions:
     ] = ""
 
 
+@dataclass(frozen=True)
+class LeaderboardOptions:
+    """What a leaderboard shows."""
+
+    models: Annotated[str, option("all, or names with commas.")] = "all"
+    variants: Annotated[
+        Path | None, option("YAML file of rows instead: MODEL:NAME and the options it changes.")
+    ] = None
+    datasets: Annotated[str, option("Names with commas; the leaderboard's own by default.")] = ""
+    splits: Splits = ""
+    seeds: Annotated[str, option("Such as 0-2; figures are averaged over them.")] = "0"
+    epochs: Epochs = None
+    reference: Annotated[
+        str, option("The row the others are compared with; the first by default.")
+    ] = ""
+    docs: Annotated[
+        Path | None, option("Also write the page, its drawing and results.jsonl here.")
+    ] = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions(WorkOptions):
     """What is searched for, and how."""
@@ -117,6 +137,13 @@ def _tune(options: TuneOptions) -> None:
     print_json(run_tune(options), options.as_json)
 
 
+def _untuned(board: LeaderboardOptions, run: RunOptions) -> None:
+    """All systems by average rank, each with one configuration for all sets; resumable."""
+    from djgnn.cli.tables import run_untuned
+
+    print_json(run_untuned(board, run), run.as_json)
+
+
 def _table(suite: str) -> Any:
     def command(table: TableOptions, run: RunOptions) -> None:
         from djgnn.cli.tables import run_table
@@ -128,6 +155,7 @@ def _table(suite: str) -> Any:
 
 bench.command("run")(with_options(_run))
 bench.command("tune")(with_options(_tune, out=Path("bench-tune")))
+bench.command("untuned")(with_options(_untuned, out=Path("bench-untuned")))
 for _suite, _title in (
     ("table1", "The paper's Table 1, beside what it printed; resumable."),
     ("table2", "The paper's Table 2, or its stand-ins where its sets are missing; resumable."),

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,15 +16,16 @@ from rich.table import Table
 from djgnn.baselines import BASELINES
 from djgnn.bench import CellResult, run_cell
 from djgnn.bench.document import write_document
+from djgnn.bench.leaderboard import Rows, compose_leaderboard, plan_untuned, read_variants
 from djgnn.bench.page import compose
 from djgnn.bench.pool import run_plan
 from djgnn.bench.record import SplitRecord
 from djgnn.bench.search import Search, make_search, need_optuna
 from djgnn.bench.spec import MODELS, CellSpec, DataFacts, gather_facts
-from djgnn.bench.store import Store, finished_cells, missing_units
+from djgnn.bench.store import Store, finished_cells, make_folder, missing_units
 from djgnn.bench.tables import chosen_splits, plan_table, search_folder
 from djgnn.bench.tune import run_search, write_search
-from djgnn.cli.bench import CellOptions, RunOptions, TableOptions, TuneOptions
+from djgnn.cli.bench import CellOptions, LeaderboardOptions, RunOptions, TableOptions, TuneOptions
 from djgnn.cli.memory import largest_block, training_memory
 from djgnn.cli.options import Recipe, check_choice
 from djgnn.cli.terminal import epochs, escape
@@ -115,15 +117,53 @@ def run_table(suite: str, table: TableOptions, options: RunOptions) -> dict[str,
         preset=table.preset,
         seed=table.seed,
     )
-    # The command as it was typed, without the path of the program.
-    said = (table.protocol, reference, shlex.join(["djgnn", *sys.argv[1:]]))
 
     def write(store: Store) -> list[Path]:
         cells = finished_cells(plan.specs, plan.facts, store)
-        page = compose(plan, cells, *said)
+        page = compose(plan, cells, table.protocol, reference, typed_command())
         return [store.write_results(cells), *write_document(page, store.folder)]
 
     return run_cells(plan.specs, plan.facts, options, write)
+
+
+def run_untuned(board: LeaderboardOptions, options: RunOptions) -> dict[str, Any]:
+    """Run the untuned leaderboard, or the variants of a file; returns what `--json` prints.
+
+    Raises:
+        InputError: For a wrong option, or an unknown model or set.
+    """
+    rows: Rows = {label: {} for label in parse_models(board.models)}
+    rows = read_variants(board.variants) if board.variants else rows
+    reference = board.reference or next(iter(rows))
+    check_choice("--reference", reference, rows)
+    plan = plan_untuned(
+        rows,
+        parse_names(board.datasets),
+        splits=parse_splits(board.splits),
+        seeds=parse_splits(board.seeds, flag="--seeds") or (0,),
+        epochs=board.epochs,
+        data=options.data,
+    )
+
+    def write(store: Store) -> list[Path]:
+        cells = finished_cells(plan.specs, plan.facts, store)
+        page = compose_leaderboard(plan, cells, reference, typed_command())
+        files = [store.write_results(cells), *write_document(page, store.folder)]
+        return files + (publish(files, board.docs) if board.docs else [])
+
+    return run_cells(plan.specs, plan.facts, options, write)
+
+
+def publish(files: Sequence[Path], folder: Path) -> list[Path]:
+    """Copy what belongs into the documentation: Markdown, drawings and figures."""
+    kept = [file for file in files if file.suffix in (".md", ".svg", ".jsonl")]
+    make_folder(folder)
+    return [Path(shutil.copy(file, folder)) for file in kept]
+
+
+def typed_command() -> str:
+    """The command as it was typed, without the path of the program."""
+    return shlex.join(["djgnn", *sys.argv[1:]])
 
 
 def run_cells(
@@ -278,7 +318,7 @@ def parse_names(text: str) -> tuple[str, ...]:
 
 
 def parse_splits(
-    text: str, count: int = 10_000, name: str = "a data set"
+    text: str, count: int = 10_000, name: str = "a data set", flag: str = "--splits"
 ) -> tuple[int, ...] | None:
     """``0-9`` or ``0,2,5`` or both; ``None``, which means all, for an empty text.
 
@@ -295,8 +335,8 @@ def parse_splits(
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise InputError(f"--splits: must be like 0-9 or 0,2,5 (got '{text}')")
+            raise InputError(f"{flag}: must be like 0-9 or 0,2,5 (got '{text}')")
         chosen += range(int(first), int(last if dash else first) + 1)
     if not chosen or max(chosen) >= count:
-        raise InputError(f"--splits: {name} has splits 0 to {count - 1} (got '{text}')")
+        raise InputError(f"{flag}: {name} has 0 to {count - 1} (got '{text}')")
     return tuple(dict.fromkeys(chosen))
