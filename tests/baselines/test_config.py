@@ -49,6 +49,7 @@ def test_options_go_where_they_belong() -> None:
         ("gcnii", {"variant": 1}, r"variant must be true or false \(got 1\)"),
         ("cgnn", {"alpha": float("nan")}, r"alpha must be a number \(got nan\)"),
         ("tuned_gat", {"heads": 3}, r"multiple of heads=3 \(got 128\)"),
+        ("boosting", {"max_leaf_nodes": 1}, r"max_leaf_nodes must be at least 2 .* \(got 1 and"),
     ],
 )
 def test_values_are_checked(name: str, change: dict[str, object], message: str) -> None:

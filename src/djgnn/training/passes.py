@@ -60,6 +60,9 @@ def choose_passes(
                 "batch_size: only the DJ-GNN is trained in mini-batches; leave it out for "
                 f"{type(module).__name__} (got {size})"
             )
+        if hasattr(module, "passes"):  # a model that does not follow a gradient brings its own
+            own: Passes = module.passes(inputs, targets, config)  # type: ignore[operator]
+            return own
         captured = targets.train.is_cuda and getattr(module, "capturable", False)
         return (CapturedPlainPasses if captured else PlainPasses)(module, inputs, targets, config)
     view: Any = module.view(*inputs)
