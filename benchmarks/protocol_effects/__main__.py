@@ -45,7 +45,7 @@ def main(
             data=run.data,
         )
         write = partial(write_effects, plan, command=command, page=page)
-        print_json(run_cells(plan.specs, plan.facts, run, write), run.as_json)
+        print_json(run_cells(lambda _: plan.specs, plan.facts, run, write), run.as_json)
     except InputError as error:
         print("error:", with_flags(str(error)), file=sys.stderr)
         raise typer.Exit(2) from None

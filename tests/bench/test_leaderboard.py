@@ -14,7 +14,8 @@ from djgnn.bench.leaderboard import compose_leaderboard, plan_untuned
 from djgnn.bench.standings import average_seeds
 from djgnn.bench.tables import SUITES, TablePlan
 from djgnn.bench.worker import main as worker
-from djgnn.cli.tables import LeaderboardOptions, RunOptions, run_untuned
+from djgnn.cli.bench import RunOptions, UntunedOptions
+from djgnn.cli.leaderboards import run_untuned
 from djgnn.errors import InputError
 from djgnn.graph import Graph, write_npz
 from djgnn.training.config import resolve
@@ -33,7 +34,7 @@ FOUR = [
 def run(folder: Path, tmp_path: Path):
     """Run a leaderboard in this process into a folder of its own."""
 
-    def run(board: LeaderboardOptions, **options: object) -> dict:
+    def run(board: UntunedOptions, **options: object) -> dict:
         chosen = RunOptions(tmp_path / "t", folder, "cpu", 0, quiet=True, **options)
         return run_untuned(board, chosen)
 
@@ -107,7 +108,7 @@ def test_a_system_that_failed_is_last_on_that_set_and_shown(
         return real(recipe, graph, device)
 
     monkeypatch.setattr(pool, "build", broken)
-    run(LeaderboardOptions("mlp,gcn", datasets="own", splits="0-1", epochs=1))
+    run(UntunedOptions("mlp,gcn", datasets="own", splits="0-1", epochs=1))
     page = (tmp_path / "t" / "table.md").read_text()
     assert "| GCN | 2.00 | out of memory (2 of 2) |" in page
     assert "Last on the sets where it failed: gcn." in page
@@ -115,7 +116,7 @@ def test_a_system_that_failed_is_last_on_that_set_and_shown(
 
 
 def test_seeds_travel_to_another_machine_and_back(run, folder: Path, tmp_path: Path) -> None:
-    board = LeaderboardOptions(
+    board = UntunedOptions(
         "mlp,gcn", datasets="own", splits="0-1", seeds="0-2", epochs=2, docs=tmp_path / "docs"
     )
     cells, results = tmp_path / "cells.jsonl", tmp_path / "results.jsonl"
@@ -135,7 +136,7 @@ def test_seeds_travel_to_another_machine_and_back(run, folder: Path, tmp_path: P
 def test_variants_of_a_file_are_compared_with_the_first(run, tmp_path: Path) -> None:
     file = tmp_path / "variants.yaml"
     file.write_text("djgnn:\ndjgnn:narrow: {hidden_channels: 2}\ngcn:wide: {hidden_channels: 80}\n")
-    cells = run(LeaderboardOptions(variants=file, datasets="own", splits="0", epochs=1))["cells"]
+    cells = run(UntunedOptions(variants=file, datasets="own", splits="0", epochs=1))["cells"]
     assert [cell["model"] for cell in cells] == ["djgnn", "djgnn:narrow", "gcn:wide"]
     assert cells[1]["config"]["model"]["hidden_channels"] == 2
     assert cells[2]["config"]["options"]["hidden_channels"] == 80
@@ -158,4 +159,4 @@ def test_wrong_variants_are_refused(run, tmp_path: Path, text: str, message: str
     file = tmp_path / "variants.yaml"
     file.write_text(text)
     with pytest.raises(InputError, match=message):
-        run(LeaderboardOptions(variants=file, datasets="own"))
+        run(UntunedOptions(variants=file, datasets="own"))

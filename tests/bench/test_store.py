@@ -15,7 +15,7 @@ from djgnn.bench.cell import run_cell
 from djgnn.bench.pool import Runner, run_plan
 from djgnn.bench.record import SplitRecord, read_records
 from djgnn.bench.spec import CellSpec, DataFacts, make_spec
-from djgnn.bench.store import Store, missing_units
+from djgnn.bench.store import FinishedCell, Store, missing_units, read_cells
 from djgnn.errors import DamagedRecordWarning, InputError
 from djgnn.graph import Graph, write_npz
 from djgnn.report.comparison import comparison_payload
@@ -204,9 +204,20 @@ def test_a_cell_says_what_made_each_split(record: SplitRecord, tmp_path: Path) -
     assert (line["code"], line["device"]) == (sorted([record.code, "9.9+other"]), ["cpu", "cuda"])
     assert line["versions"]["torch"] == sorted(["0.1", record.versions["torch"]])
     assert line["versions"]["numpy"] == record.versions["numpy"]
+    assert read_cells(tmp_path / "results.jsonl")[0].to_dict() == line
     alone = Store(tmp_path).cell(replace(SPEC, splits=(0,)), record.data_sha256).to_dict()
     assert (alone["code"], alone["device"]) == (record.code, "cpu")
     assert alone["versions"] == record.versions
+
+
+def test_a_cell_with_a_failure_comes_back_from_its_line(record: SplitRecord) -> None:
+    lost = structs.replace(record, split=1, status="out of memory", reason="big", result=None)
+    for records in ((record, lost), (structs.replace(lost, split=0), lost)):
+        line = FinishedCell(SPEC, records).to_dict()
+        back = FinishedCell.from_dict(json.loads(json.dumps(line)))
+        assert back.to_dict() == line
+        assert [r.outcome for r in back.failures] == ["out of memory: big"] * len(back.failures)
+        assert [r.split for r in back.records] == [0, 1]
 
 
 def test_a_split_without_test_nodes_is_said_in_json(tiny: Graph, tmp_path: Path) -> None:

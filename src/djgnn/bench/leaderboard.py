@@ -120,8 +120,7 @@ def compose_leaderboard(
         for (label, dataset), cell in cells.items()
         for lost in cell.failures
     )
-    seeds = sorted({cell.spec.seed for cell in finished})
-    said = (f"Seeds: {', '.join(map(str, seeds))}.", *failures, *remarks(plan, cells))
+    said = (_seeds(finished), *failures, *remarks(plan, cells))
     sections += [
         board.deviations(),
         board.time(finished),
@@ -264,6 +263,21 @@ class Board:
         both = [self.cells.get((label, dataset)) for label in (a, b)]
         scored = [cell for cell in both if cell is not None and cell.scored]
         return compare_cells(scored[0], scored[1], self.plan.facts) if len(scored) == 2 else None
+
+
+def _seeds(finished: Sequence[FinishedCell]) -> str:
+    """The seeds of every row, in words."""
+    of_label: dict[str, set[int]] = {}
+    for cell in finished:
+        of_label.setdefault(cell.spec.label, set()).add(cell.spec.seed)
+    rows: dict[str, list[str]] = {}
+    for label, seeds in of_label.items():
+        rows.setdefault(", ".join(map(str, sorted(seeds))), []).append(label)
+    shown = (
+        f"{seeds} ({', '.join(labels)})" if len(rows) > 1 else seeds
+        for seeds, labels in rows.items()
+    )
+    return f"Seeds: {'; '.join(shown)}."
 
 
 def _seconds(cell: FinishedCell) -> float:

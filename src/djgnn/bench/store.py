@@ -18,13 +18,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from djgnn.bench.cell import CellResult
-from djgnn.bench.record import SplitRecord, read_records
+from djgnn.bench.record import FORMAT, MOST_BYTES, Figures, SplitRecord, read_records
 from djgnn.bench.spec import CellSpec, DataFacts, code_version
 from djgnn.errors import DamagedRecordWarning, InputError
-from djgnn.graph.files import atomic_write
+from djgnn.graph.files import atomic_write, read_limited
 
 SPLITS, RESULTS = "splits", "results.jsonl"
+_ORIGIN, _FAILED = ("code", "device", "versions"), ("status", "reason")
+_OF_CELL = ("dataset", "seed", "config", "metric", "parameters", "peak_memory_mib", "data_sha256")
+"""What all splits of a cell share, as its line has it."""
 Unit = tuple[CellSpec, int]
 """One split of one cell."""
 
@@ -72,15 +77,16 @@ class FinishedCell:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON: the figures, the failures, and what made each of them.
+        """Plain values, for JSON: the figures, the failures, and what made them.
 
         The device, the code and the versions of the cell are those of all its splits; where these
-        differ, a sorted list of them.
+        differ, a sorted list of them, and every split has its own.
         """
         done = [record for record in self.records if record.done]
-        values = self.result().to_dict() if done else {}
-        for split, record in zip(values.get("splits", ()), done, strict=True):
-            split.update(_origin(record))
+        alike = all(_origin(record) == _origin(self.records[0]) for record in self.records)
+        values = self.result().to_dict()
+        for split, record in zip(values["splits"], done, strict=True):
+            split.update({} if alike else _origin(record))
         packages = dict.fromkeys(name for record in self.records for name in record.versions)
         return {
             **values,
@@ -94,10 +100,46 @@ class FinishedCell:
                 for name in packages
             },
             "failures": [
-                {"split": f.split, "status": f.status, "reason": f.reason, **_origin(f)}
+                {name: getattr(f, name) for name in ("split", *_FAILED)}
+                | ({} if alike else _origin(f))
                 for f in self.failures
             ],
         }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> FinishedCell:
+        """The inverse of :meth:`to_dict`, but for the sizes of the splits, which it does not have.
+
+        A split gets its share of the cell's seconds.
+
+        Raises:
+            ValueError: If the values are not those of a cell.
+        """
+        try:
+            outcomes = sorted((*values["splits"], *values["failures"]), key=lambda o: o["split"])
+            shared = {name: values[name] for name in _OF_CELL}
+            spec = CellSpec(
+                str(values["model"]),
+                shared["dataset"],
+                shared["config"],
+                tuple(outcome["split"] for outcome in outcomes),
+                shared["seed"],
+            )
+            records = []
+            for o in outcomes:
+                origin = {name: o.get(name, values[name]) for name in _ORIGIN}
+                figures = {name: o[name] for name in Figures.__annotations__ if name in o}
+                record = {
+                    **{"format": FORMAT, "label": spec.label, "split": o["split"], **shared},
+                    **{"status": "done", "reason": "", **{k: o[k] for k in _FAILED if k in o}},
+                    **{"sizes": (0, 0, 0), "seconds": values["seconds"] / len(outcomes), **origin},
+                    "key": spec.key(o["split"], shared["data_sha256"], origin["code"]),
+                    "result": None if "status" in o else figures,
+                }
+                records.append(msgspec.convert(record, SplitRecord))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from error
+        return cls(spec, tuple(records))
 
 
 class Store:
@@ -186,6 +228,23 @@ class Store:
         return target
 
 
+def read_cells(path: str | Path) -> list[FinishedCell]:
+    """The cells of a `results.jsonl`.
+
+    Raises:
+        InputError: If a line is not a cell.
+    """
+    found = []
+    for number, line in enumerate(read_limited(path, MOST_BYTES).splitlines(), start=1):
+        try:
+            found.append(FinishedCell.from_dict(json.loads(line)))
+        except (RecursionError, ValueError) as error:
+            raise InputError(
+                f"{path}: line {number} is not a cell; give the results.jsonl of a table ({error})"
+            ) from error
+    return found
+
+
 def missing_units(
     specs: Sequence[CellSpec],
     facts: Mapping[str, DataFacts],
@@ -230,7 +289,7 @@ def make_folder(folder: Path) -> None:
 
 def _origin(record: SplitRecord) -> dict[str, Any]:
     """What made a record."""
-    return {"code": record.code, "device": record.device, "versions": dict(record.versions)}
+    return {name: getattr(record, name) for name in _ORIGIN}
 
 
 def _distinct(values: Iterable[str]) -> str | list[str]:

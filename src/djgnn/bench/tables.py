@@ -53,6 +53,10 @@ _UNTUNED = (
     *("cora", "citeseer", "pubmed", "minesweeper", "tolokers"),
     *_OTHERS,
 )
+_SEARCHED = (
+    *("texas", "wisconsin", "cornell", "actor"),
+    *("chameleon_filtered", "squirrel_filtered", "cora", "citeseer"),
+)
 SUITES = {
     "table1": Suite(
         "Table 1: the nine Geom-GCN sets, the corrected Cornell, the filtered Wikipedia graphs",
@@ -67,6 +71,7 @@ SUITES = {
         "Wikipedia graphs without duplicated nodes", ("chameleon_filtered", "squirrel_filtered")
     ),
     "untuned": Suite("Untuned: every system with one configuration for all sets", _UNTUNED),
+    "equal-budget": Suite("Equal budget: the same number of trials for every system", _SEARCHED),
     "ablation": Suite("Variants of a model, each with one configuration for all sets", _UNTUNED),
 }
 

@@ -90,9 +90,6 @@ class LeaderboardOptions:
     """What a leaderboard shows."""
 
     models: Annotated[str, option("all, or names with commas.")] = "all"
-    variants: Annotated[
-        Path | None, option("YAML file of rows instead: MODEL:NAME and the options it changes.")
-    ] = None
     datasets: Annotated[str, option("Names with commas; the leaderboard's own by default.")] = ""
     splits: Splits = ""
     seeds: Annotated[str, option("Such as 0-2; figures are averaged over them.")] = "0"
@@ -103,6 +100,25 @@ class LeaderboardOptions:
     docs: Annotated[
         Path | None, option("Also write the page, its drawing and results.jsonl here.")
     ] = None
+    beside: Annotated[
+        Path | None, option("An earlier results.jsonl; its other rows are shown too.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class UntunedOptions(LeaderboardOptions):
+    """The rows of the untuned leaderboard may also come from a file."""
+
+    variants: Annotated[
+        Path | None, option("YAML file of rows instead: MODEL:NAME and the options it changes.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class BudgetOptions(LeaderboardOptions):
+    """What every system may spend."""
+
+    trials: Annotated[int, option("Trials of every system on every set.", min=1)] = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,11 +153,18 @@ def _tune(options: TuneOptions) -> None:
     print_json(run_tune(options), options.as_json)
 
 
-def _untuned(board: LeaderboardOptions, run: RunOptions) -> None:
+def _untuned(board: UntunedOptions, run: RunOptions) -> None:
     """All systems by average rank, each with one configuration for all sets; resumable."""
-    from djgnn.cli.tables import run_untuned
+    from djgnn.cli.leaderboards import run_untuned
 
     print_json(run_untuned(board, run), run.as_json)
+
+
+def _equal_budget(board: BudgetOptions, run: RunOptions) -> None:
+    """All systems by average rank, each searched with as many random trials; resumable."""
+    from djgnn.cli.leaderboards import run_equal_budget
+
+    print_json(run_equal_budget(board, run), run.as_json)
 
 
 def _table(suite: str) -> Any:
@@ -156,6 +179,7 @@ def _table(suite: str) -> Any:
 bench.command("run")(with_options(_run))
 bench.command("tune")(with_options(_tune, out=Path("bench-tune")))
 bench.command("untuned")(with_options(_untuned, out=Path("bench-untuned")))
+bench.command("equal-budget")(with_options(_equal_budget, out=Path("bench-equal-budget")))
 for _suite, _title in (
     ("table1", "The paper's Table 1, beside what it printed; resumable."),
     ("table2", "The paper's Table 2, or its stand-ins where its sets are missing; resumable."),

@@ -2,11 +2,11 @@
 
 import os
 import shlex
-import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,15 @@ from rich.table import Table
 from djgnn.baselines import BASELINES
 from djgnn.bench import CellResult, run_cell
 from djgnn.bench.document import write_document
-from djgnn.bench.leaderboard import Rows, compose_leaderboard, plan_untuned, read_variants
 from djgnn.bench.page import compose
 from djgnn.bench.pool import run_plan
 from djgnn.bench.record import SplitRecord
 from djgnn.bench.search import Search, make_search, need_optuna
 from djgnn.bench.spec import MODELS, CellSpec, DataFacts, gather_facts
-from djgnn.bench.store import Store, finished_cells, make_folder, missing_units
+from djgnn.bench.store import Store, finished_cells, missing_units
 from djgnn.bench.tables import chosen_splits, plan_table, search_folder
 from djgnn.bench.tune import run_search, write_search
-from djgnn.cli.bench import CellOptions, LeaderboardOptions, RunOptions, TableOptions, TuneOptions
+from djgnn.cli.bench import CellOptions, RunOptions, TableOptions, TuneOptions
 from djgnn.cli.memory import largest_block, training_memory
 from djgnn.cli.options import Recipe, check_choice
 from djgnn.cli.terminal import epochs, escape
@@ -123,42 +122,7 @@ def run_table(suite: str, table: TableOptions, options: RunOptions) -> dict[str,
         page = compose(plan, cells, table.protocol, reference, typed_command())
         return [store.write_results(cells), *write_document(page, store.folder)]
 
-    return run_cells(plan.specs, plan.facts, options, write)
-
-
-def run_untuned(board: LeaderboardOptions, options: RunOptions) -> dict[str, Any]:
-    """Run the untuned leaderboard, or the variants of a file; returns what `--json` prints.
-
-    Raises:
-        InputError: For a wrong option, or an unknown model or set.
-    """
-    rows: Rows = {label: {} for label in parse_models(board.models)}
-    rows = read_variants(board.variants) if board.variants else rows
-    reference = board.reference or next(iter(rows))
-    check_choice("--reference", reference, rows)
-    plan = plan_untuned(
-        rows,
-        parse_names(board.datasets),
-        splits=parse_splits(board.splits),
-        seeds=parse_splits(board.seeds, flag="--seeds") or (0,),
-        epochs=board.epochs,
-        data=options.data,
-    )
-
-    def write(store: Store) -> list[Path]:
-        cells = finished_cells(plan.specs, plan.facts, store)
-        page = compose_leaderboard(plan, cells, reference, typed_command())
-        files = [store.write_results(cells), *write_document(page, store.folder)]
-        return files + (publish(files, board.docs) if board.docs else [])
-
-    return run_cells(plan.specs, plan.facts, options, write)
-
-
-def publish(files: Sequence[Path], folder: Path) -> list[Path]:
-    """Copy what belongs into the documentation: Markdown, drawings and figures."""
-    kept = [file for file in files if file.suffix in (".md", ".svg", ".jsonl")]
-    make_folder(folder)
-    return [Path(shutil.copy(file, folder)) for file in kept]
+    return run_cells(lambda _: plan.specs, plan.facts, options, write)
 
 
 def typed_command() -> str:
@@ -167,7 +131,7 @@ def typed_command() -> str:
 
 
 def run_cells(
-    specs: Sequence[CellSpec],
+    plan: Callable[[Store], Sequence[CellSpec]],
     facts: Mapping[str, DataFacts],
     options: RunOptions,
     write: Callable[[Store], list[Path]],
@@ -175,7 +139,8 @@ def run_cells(
     """Take in results, then export or run what is missing; returns what `--json` prints.
 
     Args:
-        specs: The cells.
+        plan: The cells that are known with the results in a store. More may be known when they
+            are finished; then these are run too.
         facts: Facts of every data set among them.
         options: How they are run.
         write: Writes the page from what is finished, which may be less than everything.
@@ -184,12 +149,13 @@ def run_cells(
     console = Console(stderr=True, highlight=False, quiet=quiet, soft_wrap=True)
     if options.imports:
         console.print(f"{store.import_records(options.imports)} splits taken in")
+    specs, retry = plan(store), options.retry_failed
     if options.export is not None:
-        splits: dict[int, list[int]] = {}
-        units = missing_units(specs, facts, store, options.retry_failed)
+        splits: dict[int, tuple[CellSpec, list[int]]] = {}
+        units = missing_units(specs, facts, store, retry)
         for spec, split in units:
-            splits.setdefault(specs.index(spec), []).append(split)
-        left = [replace(specs[place], splits=tuple(found)) for place, found in splits.items()]
+            splits.setdefault(id(spec), (spec, []))[1].append(split)
+        left = [replace(spec, splits=tuple(found)) for spec, found in splits.values()]
         with atomic_write(options.export) as stream:
             stream.write("".join(spec.to_json() + "\n" for spec in left).encode("utf-8"))
         file = escape(str(options.export))
@@ -204,20 +170,23 @@ def run_cells(
             f"validation {escape(shown)}  ({time.perf_counter() - begun:.0f} s)"
         )
 
+    run = partial(
+        run_plan,
+        facts=facts,
+        store=store,
+        workers=processes(options),
+        device=options.device,
+        data=options.data,
+        split_limit=options.split_limit,
+        follow=follow,
+    )
     try:
-        finished = run_plan(
-            specs,
-            facts,
-            store,
-            workers=processes(options),
-            device=options.device,
-            data=options.data,
-            split_limit=options.split_limit,
-            retry_failed=options.retry_failed,
-            follow=follow,
-        )
+        finished = run(specs, retry_failed=retry)
+        while len(more := plan(store)) > len(specs):
+            finished, specs = run(more), more
     finally:
         files = write(store)
+    finished = [cell for cell in finished if cell.spec.evaluate]
     console = Console(highlight=False, soft_wrap=True, quiet=quiet)
     for cell in finished:
         name = f"{cell.spec.label} on {escape(cell.spec.dataset)}"
