@@ -82,9 +82,9 @@ def test_rows_are_sorted_by_rank_and_the_best_of_a_set_is_bold() -> None:
     page = page_of(cells)
     rows = page[page.index("| system | average rank |") :].splitlines()[2:5]
     assert rows == [
-        "| MLP | 1.00 | **82.00** | **71.50** | 1.0 |",
-        "| DJ-GNN | 2.50 | 81.00 | 70.50 | 1.0 |",
-        "| GCN | 2.50 | 65.00 | 71.00 | 1.0 |",
+        "| MLP | 1.00 | **82.00** | **71.50** | 76.75 | 1.0 |",
+        "| DJ-GNN | 2.50 | 81.00 | 70.50 | 75.75 | 1.0 |",
+        "| GCN | 2.50 | 65.00 | 71.00 | 68.00 | 1.0 |",
     ]
     assert "Command: djgnn bench untuned" in page
 
@@ -135,11 +135,21 @@ def test_seeds_travel_to_another_machine_and_back(run, folder: Path, tmp_path: P
 
 def test_variants_of_a_file_are_compared_with_the_first(run, tmp_path: Path) -> None:
     file = tmp_path / "variants.yaml"
-    file.write_text("djgnn:\ndjgnn:narrow: {hidden_channels: 2}\ngcn:wide: {hidden_channels: 80}\n")
+    file.write_text(
+        "djgnn:\ndjgnn:narrow: {hidden_channels: 2}\n"
+        "djgnn:author: {hidden_channels: 2}\ngcn:wide: {hidden_channels: 80}\n"
+    )
     cells = run(UntunedOptions(variants=file, datasets="own", splits="0", epochs=1))["cells"]
-    assert [cell["model"] for cell in cells] == ["djgnn", "djgnn:narrow", "gcn:wide"]
+    assert [cell["model"] for cell in cells] == [
+        "djgnn",
+        "djgnn:narrow",
+        "djgnn:author",
+        "gcn:wide",
+    ]
     assert cells[1]["config"]["model"]["hidden_channels"] == 2
-    assert cells[2]["config"]["options"]["hidden_channels"] == 80
+    assert cells[1]["config"]["preset"] == "default"
+    assert cells[2]["config"]["preset"] == "author"
+    assert cells[3]["config"]["options"]["hidden_channels"] == 80
     page = (tmp_path / "t" / "table.md").read_text()
     assert "# Variants of a model" in page
     assert "| DJ-GNN (narrow) |" in page

@@ -39,6 +39,21 @@ def test_a_table_is_printed_and_written(djgnn, folder: Path, tmp_path: Path) -> 
     assert "djgnn bench table1 --models mlp,gcn" in (tmp_path / "t" / "table.md").read_text()
 
 
+@pytest.mark.parametrize("own", [("untuned",), ("equal-budget", "--trials", 2)])
+def test_a_leaderboard_is_written_into_the_documentation(
+    djgnn, folder: Path, tmp_path: Path, own: tuple
+) -> None:
+    done = djgnn(
+        "bench", *own, "--models", "mlp,gcn", "--datasets", "own", "--data", folder, "--splits",
+        "0-1", "--seeds", "0-1", "--out", tmp_path / "t", "--docs", tmp_path / "docs", *QUICK,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("mlp on own: test") == 2
+    page = (tmp_path / "docs" / "table.md").read_text()
+    assert f"Command: djgnn bench {own[0]} " in page
+    assert "Seeds: 0, 1." in page
+
+
 def test_a_search_feeds_a_run_and_a_table(djgnn, folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("optuna")
     out = tmp_path / "search"

@@ -17,6 +17,7 @@ from djgnn.bench.statistics import Paired, verdicts
 from djgnn.bench.store import FinishedCell
 from djgnn.bench.tables import SUITES, TablePlan, chosen_splits, paper_table, suite_facts
 from djgnn.graph.files import read_configuration
+from djgnn.model.config import PRESETS
 
 Rows = Mapping[str, Mapping[str, Any]]
 """By label, the options that its configuration changes."""
@@ -57,7 +58,7 @@ def plan_untuned(
     """Every row with one configuration for all data sets: its model's defaults, and its changes.
 
     Args:
-        rows: Models, or ``djgnn:PRESET``, without changes; or ``MODEL:NAME`` with some.
+        rows: Models, or ``djgnn:PRESET``; with changes also ``MODEL:NAME``.
         datasets: Columns; those of the suite by default.
         splits: Which splits; ``None`` means all. Splits that a set does not have are left out.
         seeds: Every split is run with each.
@@ -71,7 +72,8 @@ def plan_untuned(
     facts, said = suite_facts(suite, datasets, data)
     specs = []
     for label, changes in rows.items():
-        name = label.partition(":")[0] if changes else label
+        model, _, variant = label.partition(":")
+        name = model if changes and variant not in PRESETS else label
         recipe = default_recipe(name)
         for dataset, fact in facts.items():
             cell = (name, dataset, chosen_splits(splits, fact))
@@ -153,23 +155,25 @@ class Board:
         return cell.result().mean("test") if cell is not None and cell.scored else np.nan
 
     def standings(self) -> Grid:
-        """Average rank, mean test scores, seconds of a split; the best of each set in bold."""
+        """Average rank, test scores and their mean, seconds; the best of each set in bold."""
         rows, strong = [], set()
         for label in self.labels:
             found = [self.cells.get((label, dataset)) for dataset in self.datasets]
             scores = (score_of(cell, "test", spread=False) for cell in found)
             rank = f"{self.ranks[label]:.2f}" if label in self.ranks else NOTHING
+            mean = np.mean([self.mean(label, dataset) for dataset in self.datasets])
             seconds = np.mean([_seconds(cell) for cell in found if cell is not None])
-            rows.append((self.title(label), rank, *scores, f"{seconds:.1f}"))
+            shown = f"{mean:.2f}" if np.isfinite(mean) else NOTHING
+            rows.append((self.title(label), rank, *scores, shown, f"{seconds:.1f}"))
         for column, dataset in enumerate(self.datasets, start=2):
             means = [self.mean(label, dataset) for label in self.labels]
             strong |= {(row, column) for row in leaders(means)}
         metrics = (self.plan.facts[name].metric for name in self.datasets)
-        shown = (
+        names = (
             name if metric == "accuracy" else f"{name} (ROC-AUC)"
             for name, metric in zip(self.datasets, metrics, strict=True)
         )
-        header = ("system", "average rank", *shown, "s per split")
+        header = ("system", "average rank", *names, "mean", "s per split")
         return Grid(header, tuple(rows), frozenset(strong))
 
     def differences(self, reference: str) -> Section:
