@@ -14,7 +14,7 @@ from djgnn.graph.arrivals import Arrivals
 from djgnn.graph.operator import SparseOperator
 from djgnn.jumps import arrival_ranks, twin_classes
 from djgnn.model.djgnn import DJGNN
-from djgnn.model.operators import GraphOperators
+from djgnn.model.operators import GraphOperators, mean_normalize
 from djgnn.model.views import Encoding, Features, GraphView, View
 from djgnn.pump import DiffusionPump, PumpOutput
 
@@ -47,7 +47,7 @@ class Memory:
 
     @cached_property
     def root(self) -> Tensor:
-        """1 / sqrt(degree) of the known nodes in the normalised adjacency."""
+        """1 / sqrt(degree) of the known nodes in the normalised adjacency of a GCN."""
         diagonal = torch.from_numpy(self.operators.homophilic.to_scipy().diagonal())
         return diagonal.sqrt()  # the diagonal is 1 before it is divided by the degree
 
@@ -71,7 +71,7 @@ class Memory:
         Raises:
             ValueError: If the model has no f(A) that could place a new node.
         """
-        if self.module.config.source != "adjacency":
+        if self.module.pump is not None and self.module.config.source != "adjacency":
             raise ValueError("a model of f(I) cannot place new nodes; train with source=adjacency")
         self.module.eval()
         view = ArrivalView(self, new, x)
@@ -107,10 +107,17 @@ class ArrivalView(View):
         rows = _rows(self.new, self.known.module.config.pump_adjacency)
         return self._operator(rows[:, : self.known.operators.num_nodes])
 
+    @property
+    def source_rows(self) -> SparseOperator:
+        """Those of the new nodes: what the known ones have of theirs is stored."""
+        return self.adjacency
+
     @cached_property
     def _homophilic(self) -> SparseOperator:
-        """Rows of the normalised adjacency with self loops, over known and new nodes."""
+        """Rows of the normalised adjacency, over known and new nodes."""
         row = sp.csr_array(_rows(self.new, self.known.module.config.homophilic_adjacency))
+        if self.known.module.config.treatment()["mean"]:
+            return self._operator(mean_normalize(row))
         m, n = self.new.num_nodes, self.known.operators.num_nodes
         own = sp.csr_array((np.ones(m), (np.arange(m), n + np.arange(m))), shape=row.shape)
         looped = row - row.multiply(own) + own
@@ -165,6 +172,11 @@ class ArrivalView(View):
         """From known and new nodes to the new ones."""
         return self._homophilic @ h
 
+    def spread(self, h: Tensor) -> Tensor:
+        """The known nodes among themselves, and from both to the new ones."""
+        n = self.known.operators.num_nodes
+        return torch.cat([self.known.operators.homophilic @ h[:n], self._homophilic @ h])
+
     def _index(self, h: Tensor) -> Tensor:
         return torch.arange(self.known.operators.num_nodes, h.shape[0], device=h.device)
 
@@ -172,6 +184,8 @@ class ArrivalView(View):
 def _rows(new: Arrivals, treatment: str) -> sp.csr_array:
     """Rows of the new nodes over known and new ones, ``[m, n + m]``."""
     known, among = new.outgoing, new.among
+    if treatment == "transposed":
+        known, among = new.incoming, sp.csr_array(among.T)
     if treatment == "symmetric":
         known = known.maximum(new.incoming)
         among = among.maximum(sp.csr_array(among.T))

@@ -54,7 +54,9 @@ class BatchedDJGNN:
     """
 
     def __init__(self, module: DJGNN, x: Features, operators: GraphOperators) -> None:
-        self.module, self.operators = module, operators
+        if module.pump is None:
+            raise ValueError("batches are for models with jumps; run the others whole")
+        self.module, self.operators, self.pump = module, operators, module.pump
         self.x = module.as_features(x)
 
     @cached_property
@@ -64,7 +66,7 @@ class BatchedDJGNN:
 
     def tables(self) -> Tables:
         """The tables at the current weights: O(|E| p), and one search."""
-        own, operators = self.module.pump, self.operators
+        own, operators = self.pump, self.operators
         adjacency = operators.adjacency if own.source == "adjacency" else None
         with torch.no_grad():
             u = pump(adjacency, own.weight, own.bias)
@@ -103,7 +105,7 @@ class BatchedDJGNN:
 
     def positions(self, nodes: Tensor) -> Tensor:
         """U of some nodes from their rows of A, ``[b, p]``."""
-        own = self.module.pump
+        own = self.pump
         if own.source != "adjacency":
             return torch.tanh(own.weight.t().index_select(0, nodes) + own.bias)
         return pump(take_rows(self.operators.adjacency, nodes), own.weight, own.bias)
@@ -162,6 +164,11 @@ class BatchView(View):
     def adjacency(self) -> SparseOperator:
         """Rows of A."""
         return take_rows(self.graph.operators.adjacency, self.nodes)
+
+    @property
+    def source_rows(self) -> SparseOperator:
+        """Rows of A of batch and lists."""
+        return take_rows(self.graph.operators.adjacency, self._near[0])
 
     def positions(self, pump: DiffusionPump) -> PumpOutput:
         """Those of the tables."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from importlib import resources
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from msgspec import Meta
@@ -13,7 +13,20 @@ from msgspec import Meta
 from djgnn.checking import Count, Rate, check_fields, check_names
 
 PRESETS = ("default", "author", "paper")
-Adjacency = Literal["given", "symmetric"]
+Adjacency = Literal["given", "transposed", "symmetric"]
+Expert = Literal[
+    "joint",
+    "jumps",
+    "features",
+    "given",
+    "transposed",
+    "symmetric",
+    "hops",
+    "deep",
+    "rows",
+    "columns",
+]
+EXPERT_NAMES: tuple[Expert, ...] = get_args(Expert)
 Layers = Annotated[int, Meta(ge=1, le=64, description="a whole number from 1 to 64")]
 
 
@@ -22,18 +35,27 @@ class ModelConfig:
     """Choices of the architecture; the defaults are the preset ``default``.
 
     Args:
+        experts: The experts of a :class:`djgnn.model.DJExperts`, see :mod:`djgnn.model.experts`;
+            without any the model is one network, :class:`djgnn.model.DJGNN`.
         hidden_channels: Width of every branch.
-        num_jumps: Number of jumps K.
+        num_jumps: Number of jumps K; ``"auto"`` for shells that grow geometrically.
         num_centers: Number of columns p of U.
         dropout: On the embedding of every branch, and between layers of the homophilic one.
         support: Which ranks a branch keeps, see :func:`djgnn.filters.branch_ranks`.
         scale: Factor of the distances: ``"unit"`` 1, ``"volume"`` 1/vol(G), ``"learned"``.
         source: ``"adjacency"`` f(A), or ``"identity"`` f(I), the ablation of App. A.
-        pump_adjacency: What the pump and the structure branch see, ``"given"`` or ``"symmetric"``.
-        homophilic_adjacency: What the homophilic branch sees.
+        pump_adjacency: What the pump and the structure branch see: the graph as ``"given"``,
+            ``"transposed"`` or ``"symmetric"``.
+        homophilic_adjacency: What branches see that propagate on the graph.
+        jumps: Whether there are jump branches, and with them a pump.
+        jump_inputs: What jumps aggregate: ``"features"``, or ``"hidden"`` states of a layer over
+            features and rows of A.
         homophilic: Whether there is a homophilic branch.
         hb_layers: Its layers, 2 (published code) or 1 (paper).
         structure: Whether there is a structure branch.
+        hops: Hops of the branch that concatenates X, its neighbours' mean, theirs, ...; 0 for X
+            alone, ``None`` for no such branch.
+        deep: Layers of the residual branch, 0 for none.
         classifier_layers: 1 for a linear classifier, more for an MLP.
         engine: Neighbour search, see :mod:`djgnn.jumps.engines`.
 
@@ -41,8 +63,9 @@ class ModelConfig:
         ValueError: For a value that is not allowed.
     """
 
+    experts: tuple[Expert, ...] = EXPERT_NAMES
     hidden_channels: Count = 64
-    num_jumps: Count = 5
+    num_jumps: Count | Literal["auto"] = "auto"
     num_centers: Count = 5
     dropout: Rate = 0.5
     support: Literal["shell", "paper", "author", "cumulative"] = "shell"
@@ -50,9 +73,13 @@ class ModelConfig:
     source: Literal["adjacency", "identity"] = "adjacency"
     pump_adjacency: Adjacency = "given"
     homophilic_adjacency: Adjacency = "given"
+    jumps: bool = True
+    jump_inputs: Literal["features", "hidden"] = "features"
     homophilic: bool = True
     hb_layers: Layers = 2
     structure: bool = True
+    hops: Annotated[int, Meta(ge=0, le=64, description="a whole number from 0 to 64")] | None = None
+    deep: Annotated[int, Meta(ge=0, le=64, description="a whole number from 0 to 64")] = 0
     classifier_layers: Layers = 1
     engine: Literal["auto", "kdtree", "triton", "blockwise"] = "auto"
 
@@ -73,7 +100,8 @@ class ModelConfig:
         return {
             "pump_adjacency": self.pump_adjacency,
             "homophilic_adjacency": self.homophilic_adjacency,
-            "twins": self.source == "adjacency",
+            "mean": self.deep > 0,
+            "twins": self.jumps and self.source == "adjacency",
         }
 
 

@@ -25,7 +25,7 @@ from djgnn.model.operators import (
 )
 from djgnn.model.ranks import RankMemory
 from djgnn.model.views import DJOutput, Encoding, GraphView, View
-from djgnn.pump import DiffusionPump
+from djgnn.pump import DiffusionPump, PumpOutput
 
 
 class DJGNN(nn.Module):
@@ -44,7 +44,7 @@ class DJGNN(nn.Module):
         hidden_channels: Width of every branch.
         out_channels: Number of classes.
         num_nodes: Number of nodes n; the pump reads rows of A.
-        num_jumps: Number of jumps K.
+        num_jumps: Number of jumps K, or ``"auto"``.
         config: Any other option, see :class:`djgnn.model.ModelConfig`; its `hidden_channels` and
             `num_jumps` give way to the arguments.
         **options: Fields of the configuration to replace, such as ``support="author"``.
@@ -63,7 +63,7 @@ class DJGNN(nn.Module):
         torch.Size([6, 2])
     """
 
-    jumps: JumpBranches
+    jumps: JumpBranches | None
     homophilic: HomophilicBranch | None
     structure: StructureBranch | None
 
@@ -73,7 +73,7 @@ class DJGNN(nn.Module):
         hidden_channels: int,
         out_channels: int,
         num_nodes: int,
-        num_jumps: int = 5,
+        num_jumps: int | str = 5,
         config: ModelConfig | None = None,
         **options: Any,
     ) -> None:
@@ -81,17 +81,17 @@ class DJGNN(nn.Module):
         given = {"hidden_channels": hidden_channels, "num_jumps": num_jumps, **options}
         self.config = (config or ModelConfig()).replace(**given)
         c = self.config
-        needed = c.num_jumps - (c.support == "author")
-        if needed > num_nodes:
+        self.branches = branch_ranks(c.support, c.num_jumps, num_nodes) if c.jumps else ()
+        self.num_ranks = max((max(ranks, default=0) for ranks in self.branches), default=0)
+        if self.num_ranks > num_nodes:
             raise ValueError(
-                f"num_jumps={c.num_jumps} needs {needed} ranks but the graph has only "
+                f"num_jumps={c.num_jumps} needs {self.num_ranks} ranks but the graph has only "
                 f"{num_nodes} nodes; use fewer jumps"
             )
-        self.branches = branch_ranks(c.support, c.num_jumps)
-        self.num_ranks = max((max(ranks, default=0) for ranks in self.branches), default=0)
         self.in_channels, self.out_channels, self.num_nodes = in_channels, out_channels, num_nodes
-        self.pump = DiffusionPump(num_nodes, c.num_centers, c.source)
-        self.log_scale = nn.Parameter(torch.zeros(())) if c.scale == "learned" else None
+        self.pump = DiffusionPump(num_nodes, c.num_centers, c.source) if c.jumps else None
+        learned = c.jumps and c.scale == "learned"
+        self.log_scale = nn.Parameter(torch.zeros(())) if learned else None
         for kind in BRANCHES:
             self.add_module(kind.name, kind.build(c, in_channels, num_nodes))
         self._kinds = tuple(kind.name for kind in BRANCHES)
@@ -116,8 +116,9 @@ class DJGNN(nn.Module):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Initialise all weights, clear every cache, and unfreeze the pump."""
-        self.pump.requires_grad_(True)
-        self.pump.reset_parameters(generator)
+        if self.pump is not None:
+            self.pump.requires_grad_(True)
+            self.pump.reset_parameters(generator)
         for branch in self.parts:
             branch.reset_parameters(generator)
         self.mixture.reset_parameters(generator)
@@ -177,8 +178,13 @@ class DJGNN(nn.Module):
 
         Training and evaluation of the same weights share it.
         """
-        pump = view.positions(self.pump)
-        table = view.filters(self, pump.u)
+        if self.pump is None:
+            zero = self.mixture.alpha_logits.new_zeros(())
+            none = zero.new_empty(self.num_nodes, 0)
+            pump, table = PumpOutput(none, zero, zero), FilterTable(none.long(), none, ())
+        else:
+            pump = view.positions(self.pump)
+            table = view.filters(self, pump.u)
         return Encoding(pump, table, {branch.name: branch.encode(view) for branch in self.parts})
 
     def decode(
@@ -204,6 +210,8 @@ class DJGNN(nn.Module):
             view: The graph.
             weighted: Keep the coefficients exp(-s d); the published code sets them to 1.
         """
+        if self.pump is None:
+            raise ValueError("a model without jumps has no pump that could be fixed")
         self._fixed = None
         table = view.filters(self, view.positions(self.pump).u)
         weight = table.weight if weighted else torch.ones_like(table.weight)
@@ -216,15 +224,9 @@ class DJGNN(nn.Module):
         """The filters of :meth:`freeze_pump`, if there are any."""
         return self._fixed
 
-    def without_structure(self) -> DJGNN:
-        """A new model of the same shape on the same device, without the structure branch."""
-        c = self.config.replace(structure=False)
-        sizes = (self.in_channels, c.hidden_channels, self.out_channels, self.num_nodes)
-        return DJGNN(*sizes, c.num_jumps, config=c).to(self.pump.weight)
-
     def prepare(self, edge_index: Tensor, edge_weight: Tensor | None = None) -> GraphOperators:
         """Operators of a graph in this model's precision, on its device."""
-        weight = self.pump.weight
+        weight = self.mixture.alpha_logits
         return graph_operators(
             adjacency_matrix(edge_index, self.num_nodes, edge_weight),
             **self.config.treatment(),
@@ -237,7 +239,7 @@ class DJGNN(nn.Module):
     ) -> GraphOperators:
         if not isinstance(edge_index, Tensor):
             return edge_index
-        held, weight = self._operators, self.pump.weight
+        held, weight = self._operators, self.mixture.alpha_logits
         given = (edge_index, edge_weight)
         versions = [part._version for part in given if part is not None]
         fits = (

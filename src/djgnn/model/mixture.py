@@ -8,6 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+NEVER = -1e4
+"""A logit whose softmax is 0 in any precision."""
+
 
 class ConvexMixture(nn.Module):
     r"""Classify the concatenation of weighted branches.
@@ -58,6 +61,15 @@ class ConvexMixture(nn.Module):
     def alpha(self) -> Tensor:
         """The mixing weights: positive, summing to 1."""
         return torch.softmax(self.alpha_logits, dim=0)
+
+    @torch.no_grad()
+    def drop(self, number: int) -> None:
+        """Take a branch out: its weight becomes 0, the others' still sum to 1.
+
+        What the other branches add to the logits does not change.
+        """
+        self.weights[0].mul_(1 - self.alpha[number])
+        self.alpha_logits[number] = NEVER
 
     def forward(self, parts: Sequence[Tensor]) -> Tensor:
         """Logits."""

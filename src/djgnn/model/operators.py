@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +16,7 @@ from djgnn.jumps import TwinClasses, single_classes, twin_classes
 from djgnn.model.views import GraphView
 from djgnn.spectral import symmetrize
 
-ADJACENCIES = ("given", "symmetric")
+ADJACENCIES = ("given", "transposed", "symmetric")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +46,87 @@ class GraphOperators:
         return f"GraphOperators({self.adjacency}, {self.twins})"
 
 
+class Parts:
+    """Parts of a graph that several operators share, each made when first asked for.
+
+    Args:
+        adjacency: A as given.
+        dtype: Precision of the values.
+        device: Where they live.
+    """
+
+    def __init__(
+        self,
+        adjacency: sp.sparray,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self._given, self._kind = adjacency, (dtype, torch.device(device))
+        self._made: dict[Hashable, Any] = {}
+
+    def _once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def rows(self, treatment: str) -> tuple[SparseOperator, Tensor, Tensor]:
+        """The adjacency, its row sums, and their sum."""
+
+        def make() -> tuple[SparseOperator, Tensor, Tensor]:
+            own, (dtype, device) = treat(self._given, treatment), self._kind
+            degree = np.asarray(own.sum(axis=1)).reshape(-1)
+            sums = (torch.from_numpy(degree), torch.tensor(degree.sum()))
+            degrees, volume = (part.to(device, dtype) for part in sums)
+            return SparseOperator.from_scipy(own, *self._kind), degrees, volume
+
+        found: tuple[SparseOperator, Tensor, Tensor] = self._once(("rows", treatment), make)
+        return found
+
+    def normalized(self, treatment: str, mean: bool) -> SparseOperator:
+        """The adjacency normalised, see :func:`gcn_normalize` and :func:`mean_normalize`."""
+
+        def make() -> SparseOperator:
+            normalize = mean_normalize if mean else gcn_normalize
+            return SparseOperator.from_scipy(normalize(treat(self._given, treatment)), *self._kind)
+
+        found: SparseOperator = self._once(("normalized", treatment, mean), make)
+        return found
+
+    def twins(self, treatment: str, look: bool) -> TwinClasses:
+        """The twin classes; every node alone if one need not look for any."""
+
+        def make() -> TwinClasses:
+            own = treat(self._given, treatment)
+            classes = twin_classes(own) if look else single_classes(own.shape[0])
+            return classes.to(self._kind[1])
+
+        found: TwinClasses = self._once(("twins", look and treatment), make)
+        return found
+
+    def operators(
+        self,
+        pump_adjacency: str = "given",
+        homophilic_adjacency: str = "given",
+        mean: bool = False,
+        twins: bool = True,
+    ) -> GraphOperators:
+        """See :func:`graph_operators`."""
+        adjacency, degree, volume = self.rows(pump_adjacency)
+        return GraphOperators(
+            adjacency=adjacency,
+            degree=degree,
+            volume=volume,
+            homophilic=self.normalized(homophilic_adjacency, mean),
+            twins=self.twins(pump_adjacency, twins),
+        )
+
+
 def graph_operators(
     adjacency: sp.sparray,
     *,
     pump_adjacency: str = "given",
     homophilic_adjacency: str = "given",
+    mean: bool = False,
     twins: bool = True,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
@@ -57,28 +135,20 @@ def graph_operators(
 
     Args:
         adjacency: A as given.
-        pump_adjacency: ``"given"`` or ``"symmetric"``: what the pump and the structure branch see.
-        homophilic_adjacency: The same for the homophilic branch.
+        pump_adjacency: ``"given"``, ``"transposed"`` or ``"symmetric"``: what the pump and the
+            structure branch see.
+        homophilic_adjacency: The same for the branches that propagate.
+        mean: They take the mean of the neighbours; by default the normalisation of a GCN.
         twins: Look for nodes with equal rows; off for the f(I) ablation, where none exist.
         dtype: Precision of the values.
         device: Where they live.
     """
-    own = treat(adjacency, pump_adjacency)
-    degree = np.asarray(own.sum(axis=1)).reshape(-1)
-    classes = twin_classes(own) if twins else single_classes(own.shape[0])
-    return GraphOperators(
-        adjacency=SparseOperator.from_scipy(own, dtype, device),
-        degree=torch.from_numpy(degree).to(device=device, dtype=dtype),
-        volume=torch.tensor(float(degree.sum()), dtype=dtype, device=device),
-        homophilic=SparseOperator.from_scipy(
-            gcn_normalize(treat(adjacency, homophilic_adjacency)), dtype, device
-        ),
-        twins=classes.to(device),
-    )
+    parts = Parts(adjacency, dtype, device)
+    return parts.operators(pump_adjacency, homophilic_adjacency, mean, twins)
 
 
 def treat(adjacency: sp.sparray, treatment: str) -> sp.csr_array:
-    """The adjacency as given, or the larger of A and its transpose (the union, for 0/1 edges).
+    """The adjacency as given, transposed, or the larger of both (the union, for 0/1 edges).
 
     Raises:
         ValueError: For an unknown treatment.
@@ -86,6 +156,8 @@ def treat(adjacency: sp.sparray, treatment: str) -> sp.csr_array:
     if treatment not in ADJACENCIES:
         raise ValueError(f"adjacency must be one of {', '.join(ADJACENCIES)} (got '{treatment}')")
     given = sp.csr_array(adjacency).astype(np.float64)
+    if treatment == "transposed":
+        return sp.csr_array(given.T)
     return symmetrize(given) if treatment == "symmetric" else given
 
 
@@ -99,6 +171,14 @@ def gcn_normalize(adjacency: sp.sparray) -> sp.csr_array:
     own = np.repeat(root, np.diff(looped.indptr))
     values = own * looped.data * root[looped.indices]
     return sp.csr_array((values, looped.indices, looped.indptr), shape=looped.shape)
+
+
+def mean_normalize(adjacency: sp.sparray) -> sp.csr_array:
+    """Rows divided by the sums of their absolute values; a node without neighbours keeps zeros."""
+    rows = sp.csr_array(adjacency)
+    size = np.asarray(abs(rows).sum(axis=1)).reshape(-1)
+    values = rows.data / np.repeat(np.where(size > 0, size, 1), np.diff(rows.indptr))
+    return sp.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
 
 
 def adjacency_matrix(

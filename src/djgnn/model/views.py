@@ -37,6 +37,7 @@ class View:
     Attributes:
         features: X of the sources, ``[sources, F]``.
         adjacency: Rows of A as the pump sees it, ``[rows, n]``.
+        source_rows: The same of the sources, ``[sources, n]``.
     """
 
     if TYPE_CHECKING:  # attributes or properties of the subclasses
@@ -45,6 +46,8 @@ class View:
         def features(self) -> Features: ...  # noqa: D102
         @property
         def adjacency(self) -> SparseOperator: ...  # noqa: D102
+        @property
+        def source_rows(self) -> SparseOperator: ...  # noqa: D102
 
     @property
     def windows(self) -> Windows:
@@ -85,6 +88,13 @@ class View:
 
     def propagate(self, h: Tensor) -> Tensor:
         """The normalised adjacency times h, values of the nodes that one further hop needs."""
+        raise NotImplementedError
+
+    def spread(self, h: Tensor) -> Tensor:
+        """The normalised adjacency times h, from the sources to the sources.
+
+        Mini-batches have no such step: their sources would be most of the graph.
+        """
         raise NotImplementedError
 
     def gather(self, logits: Tensor) -> Tensor:
@@ -188,6 +198,11 @@ class GraphView(View):
         hierarchy = JumpHierarchy(ranks, twins)
         return filter_table(u, hierarchy, model.branches, model.scale(self.operators.volume))
 
+    @property
+    def source_rows(self) -> SparseOperator:
+        """All rows of A."""
+        return self.operators.adjacency
+
     def aggregate(self, table: FilterTable, h: Tensor) -> Tensor:
         """All filters at once."""
         return aggregate(table, h, self.index)
@@ -203,3 +218,7 @@ class GraphView(View):
     def propagate(self, h: Tensor) -> Tensor:
         """One product."""
         return self.homophilic @ h
+
+    def spread(self, h: Tensor) -> Tensor:
+        """One product of all rows."""
+        return self.operators.homophilic @ h

@@ -5,11 +5,27 @@ processes, new nodes, explanations and checkpoints take it from here.
 """
 
 from djgnn.model.branches.base import Branch
+from djgnn.model.branches.deep import DeepBranch
 from djgnn.model.branches.homophilic import HomophilicBranch
+from djgnn.model.branches.hops import HopBranch
 from djgnn.model.branches.jumps import JumpBranches
 from djgnn.model.branches.structure import StructureBranch
 
-BRANCHES: list[type[Branch]] = [JumpBranches, HomophilicBranch, StructureBranch]
+BRANCHES: list[type[Branch]] = [
+    JumpBranches,
+    HomophilicBranch,
+    StructureBranch,
+    HopBranch,
+    DeepBranch,
+]
 """In the order of the mixing weights."""
 
-__all__ = ["BRANCHES", "Branch", "HomophilicBranch", "JumpBranches", "StructureBranch"]
+__all__ = [
+    "BRANCHES",
+    "Branch",
+    "DeepBranch",
+    "HomophilicBranch",
+    "HopBranch",
+    "JumpBranches",
+    "StructureBranch",
+]

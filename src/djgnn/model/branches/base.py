@@ -30,6 +30,8 @@ class Branch(nn.Module):
     ``view.hop(W, b)``                   ``view.hop_rows(h)`` (one hop on the graph)
     ``view.hop(W, b, further=1)``        ``view.propagate(view.inner(name, h, f))`` (two hops)
     nothing                              ``view.adjacency @ W`` (rows of A)
+    ``view.features @ W``                ``view.own_rows(view.spread(h))`` (any number of hops,
+                                         but not in batches)
     ==================================== =======================================================
     """
 

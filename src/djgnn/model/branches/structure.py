@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class StructureBranch(Branch):
     r"""Rows of A as features, :math:`\mathrm{ReLU}(A V + c)`.
 
-    It has n x hidden free weights and can memorise the training nodes, so training compares
-    the model with and without it (``structure_gate``).
+    It has n x hidden free weights and can memorise the training nodes, so beside other branches
+    it can starve them; as an expert it cannot (:mod:`djgnn.model.experts`).
 
     Args:
         num_nodes: Number of nodes n.

@@ -155,6 +155,11 @@ class ShardView(View):
         weight = rank_weights(u, mine.twins, ranks, model.scale(mine.volume), mine.classes)
         return FilterTable(ranks[mine.place], weight.index_select(0, mine.place), model.branches)
 
+    @property
+    def source_rows(self) -> SparseOperator:
+        """The own rows of A."""
+        return self.operators.adjacency
+
     def aggregate(self, table: FilterTable, h: Tensor) -> Tensor:
         """As :func:`djgnn.filters.aggregate`, with the rows of X W that other processes have.
 
@@ -186,6 +191,10 @@ class ShardView(View):
         """One product, with the rows of h that other processes have."""
         return self.homophilic @ h
 
+    def spread(self, h: Tensor) -> Tensor:
+        """One product of all own rows."""
+        return self.operators.homophilic @ h
+
     def gather(self, logits: Tensor) -> Tensor:
         """Logits of the rows of all processes."""
         return gather_results(self.operators.group, logits, self.sizes)
@@ -197,6 +206,8 @@ class ShardView(View):
     def whole(self, encoding: Encoding) -> Encoding:
         """The filters of all nodes; what branches encoded stays that of the own ones."""
         table, shard = encoding.table, self.operators.shard
+        if not table.branches:
+            return encoding
         index, weight = (gather(part.detach(), shard.sizes) for part in (table.index, table.weight))
         return replace(encoding, table=FilterTable(index, weight, table.branches))
 

@@ -1,0 +1,225 @@
+"""Experts: small networks with a head each, and the convex mixture of their probabilities.
+
+Branches that share a classifier starve each other: the one that fits the training nodes fastest
+takes the whole gradient. An expert is a :class:`djgnn.model.DJGNN` of few branches, usually one,
+with weights, classifier and loss of its own. As nothing is shared, the sum of their losses is
+minimised by training them one after another, each to its own best epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+from djgnn.graph.operator import SparseOperator
+from djgnn.model.config import Expert, ModelConfig
+from djgnn.model.djgnn import DJGNN
+from djgnn.model.operators import GraphOperators, Parts, adjacency_matrix
+
+_ALONE: dict[str, Any] = {"jumps": False, "homophilic": False, "structure": False}
+EXPERTS: dict[Expert, dict[str, Any]] = {
+    "joint": {},
+    "jumps": {**_ALONE, "jumps": True, "jump_inputs": "hidden"},
+    "features": {**_ALONE, "hops": 0},
+    "given": {**_ALONE, "homophilic": True, "homophilic_adjacency": "given"},
+    "transposed": {**_ALONE, "homophilic": True, "homophilic_adjacency": "transposed"},
+    "symmetric": {**_ALONE, "homophilic": True, "homophilic_adjacency": "symmetric"},
+    "hops": {**_ALONE, "hops": 3, "homophilic_adjacency": "symmetric"},
+    "deep": {**_ALONE, "deep": 10, "homophilic_adjacency": "symmetric"},
+    "rows": {**_ALONE, "structure": True, "pump_adjacency": "given"},
+    "columns": {**_ALONE, "structure": True, "pump_adjacency": "transposed"},
+}
+"""How the network of each expert differs from the configuration of the model.
+
+``joint`` is the paper's network, whose classifier sees jumps, homophilic and structure branch at
+once; ``jumps`` has jumps over hidden states; the others have one branch without jumps.
+"""
+DIRECTED = frozenset(("transposed", "symmetric", "columns"))
+"""Experts that are copies of others on an undirected graph."""
+
+
+def expert_configs(config: ModelConfig, directed: bool) -> dict[str, ModelConfig]:
+    """The networks of a model, by name.
+
+    Args:
+        config: The model.
+        directed: Whether the graph is; otherwise experts that coincide are made once.
+    """
+    found = {}
+    for name in config.experts:
+        if directed or name not in DIRECTED:
+            own = {**EXPERTS[name], "experts": ()}
+            if not directed:
+                own.pop("homophilic_adjacency", None)
+            found[str(name)] = config.replace(**own)
+    return found
+
+
+def is_directed(adjacency: sp.sparray) -> bool:
+    """Whether a matrix differs from its transpose."""
+    rows = sp.csr_array(adjacency)
+    return bool(abs(rows - sp.csr_array(rows.T)).nnz)
+
+
+@dataclass(frozen=True, eq=False)
+class ExpertOperators:
+    """The operators of every expert of a graph; what several need is there once."""
+
+    by_expert: Mapping[str, GraphOperators]
+
+    @classmethod
+    def of(
+        cls,
+        adjacency: sp.sparray,
+        configs: Mapping[str, ModelConfig],
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> ExpertOperators:
+        """Prepare a graph for the experts."""
+        parts = Parts(adjacency, dtype, device)
+        return cls({name: parts.operators(**c.treatment()) for name, c in configs.items()})
+
+
+class Mixed(nn.Module):
+    r"""Several models and the convex mixture of their probabilities, :math:`P = \sum_e w_e p_e`.
+
+    Their share of a prediction is exact: expert e adds :math:`w_e p_e(c)` to the probability of
+    class c.
+
+    Args:
+        experts: The models, by name.
+
+    Shapes:
+        weights ``[experts]``.
+    """
+
+    weights: Tensor
+
+    def __init__(self, experts: Mapping[str, nn.Module]) -> None:
+        super().__init__()
+        self.experts = nn.ModuleDict(experts)
+        self.register_buffer("weights", torch.full((len(experts),), 1 / len(experts)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The experts in the order of their weights."""
+        return tuple(self.experts)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Initialise all experts; equal weights."""
+        for expert in self.experts.values():
+            expert.reset_parameters(generator)  # type: ignore[operator]
+        self.weights.fill_(1 / len(self.experts))
+
+    def inputs_of(self, name: str, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
+        """What an expert takes, of what the whole model takes."""
+        return inputs
+
+    def shares(self, logits: Sequence[Tensor]) -> Tensor:
+        """What every expert adds to the probability of every class.
+
+        Shapes:
+            logits ``[n, classes]`` of each expert, result ``[experts, n, classes]``.
+        """
+        return torch.stack(list(logits)).softmax(dim=2) * self.weights[:, None, None]
+
+    def combine(self, logits: Sequence[Tensor]) -> Tensor:
+        """The logarithm of the mixture's probabilities.
+
+        Shapes:
+            logits ``[n, classes]`` of each expert, result ``[n, classes]``.
+        """
+        each = torch.stack(list(logits)).log_softmax(dim=2)
+        return torch.logsumexp(each + self.weights.log()[:, None, None], dim=0)
+
+
+class DJExperts(Mixed):
+    """The Diffusion-Jump GNN as a mixture of experts, the default model of this package.
+
+    Args:
+        in_channels: Number of node features F.
+        hidden_channels: Width of every branch.
+        out_channels: Number of classes.
+        num_nodes: Number of nodes n.
+        directed: Whether the graph is directed; otherwise some experts would be copies.
+        config: Any other option; its `hidden_channels` gives way to the argument.
+        **options: Fields of the configuration to replace.
+
+    Shapes:
+        x ``[n, F]``, edge_index ``[2, E]``; output the logarithms of the probabilities
+        ``[n, classes]`` and the sum of the experts' pump losses.
+
+    Raises:
+        ValueError: For an unknown option or a configuration without experts.
+
+    Example:
+        >>> x, edge_index = torch.rand(6, 3), torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
+        >>> model = DJExperts(3, 8, 2, num_nodes=6)
+        >>> logits, pump_loss = model(x, edge_index)
+        >>> torch.allclose(logits.exp().sum(dim=1), torch.ones(6))
+        True
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_nodes: int,
+        directed: bool = True,
+        config: ModelConfig | None = None,
+        **options: Any,
+    ) -> None:
+        own = (config or ModelConfig()).replace(hidden_channels=hidden_channels, **options)
+        configs = expert_configs(own, directed)
+        if not configs:
+            raise ValueError("experts must name at least one that this graph can have")
+        sizes = (in_channels, hidden_channels, out_channels, num_nodes)
+        super().__init__(
+            {name: DJGNN(*sizes, c.num_jumps, config=c) for name, c in configs.items()}
+        )
+        self.config, self.configs = own, configs
+        self.in_channels, self.out_channels, self.num_nodes = in_channels, out_channels, num_nodes
+
+    def inputs_of(self, name: str, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
+        """The features and the expert's own operators."""
+        return inputs[0], inputs[1].by_expert[name]
+
+    def prepare(self, edge_index: Tensor, edge_weight: Tensor | None = None) -> ExpertOperators:
+        """Operators of a graph in this model's precision, on its device."""
+        adjacency = adjacency_matrix(edge_index, self.num_nodes, edge_weight)
+        return ExpertOperators.of(
+            adjacency, self.configs, self.weights.dtype, self.weights.device
+        )
+
+    def forward(
+        self,
+        x: Tensor | SparseOperator,
+        edge_index: Tensor | ExpertOperators,
+        edge_weight: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Logarithms of the probabilities and the pump losses.
+
+        Args:
+            x: Node features.
+            edge_index: Edges, or operators made by :meth:`prepare`.
+            edge_weight: Weight of each edge, 1 if absent.
+            generator: Source of dropout's randomness.
+        """
+        operators = edge_index
+        if isinstance(operators, Tensor):
+            operators = self.prepare(operators, edge_weight)
+        found = [
+            expert(*self.inputs_of(name, (x, operators)), generator=generator)
+            for name, expert in self.experts.items()
+        ]
+        return self.combine([logits for logits, _ in found]), torch.stack([loss for _, loss in found]).sum()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self.names)})"
