@@ -16,7 +16,7 @@ import yaml
 from djgnn.baselines.base import Baseline, Options
 from djgnn.checking import check_names
 from djgnn.graph.files import read_configuration
-from djgnn.training.config import REMOVED, TrainConfig
+from djgnn.training.config import TrainConfig, current
 
 _CLASSES = {
     "mlp": "mlp.MLP",
@@ -45,7 +45,13 @@ _CLASSES = {
 }
 BASELINES = tuple(_CLASSES)
 _COMMON_TRAINING = TrainConfig(
-    epochs=1000, weight_decay=5e-4, patience=100, pump_weight=0.0, structure_gate=False
+    epochs=1000,
+    lr=0.01,
+    weight_decay=5e-4,
+    label_smoothing=None,
+    select=None,
+    patience=100,
+    pump_weight=0.0,
 )
 
 
@@ -139,7 +145,7 @@ class BaselineConfig:
         """
         check_names(cls, values)
         model, given = str(values.get("model", "")), values.get("training") or {}
-        given = {k: v for k, v in given.items() if k not in REMOVED or v != REMOVED[k]}
+        given = current(given)
         check_names(TrainConfig, given)
         training = {**model_class(model).training_defaults, **given}
         return cls(

@@ -137,9 +137,6 @@ def make_search(
     model = label.partition(":")[0]
     try:
         base = default_recipe(label, preset)
-        if model == "djgnn":
-            # One training per trial, as for every model; the branch is in the space.
-            base = base.replace(structure_gate=False)
         space = search_space(model)
         config = make_spec(label, dataset, splits, epochs=epochs, recipe=base).config
         code = "" if any_code else code_version()

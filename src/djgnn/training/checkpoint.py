@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import math
 import os
 import time
 from pathlib import Path
@@ -22,6 +21,8 @@ from djgnn.training.distributed.group import Group
 from djgnn.training.progress import EpochRecord, Progress
 
 FORMAT = "djgnn-checkpoint-1"
+NUMBERS = len(dataclasses.fields(EpochRecord)) - 1
+"""Of an epoch; whose it was, the stage of the checkpoint says."""
 MOMENTS = frozenset(("step", "exp_avg", "exp_avg_sq"))
 
 
@@ -75,7 +76,7 @@ class Checkpoint:
         """Write the file anew; an older one stays until the new one is complete on disk."""
         if not self.group.first:
             return
-        records = [dataclasses.astuple(record) for record in progress.history]
+        records = [dataclasses.astuple(record)[:NUMBERS] for record in progress.history]
         state = optimizer.state_dict()["state"]
         tensors = {
             **{f"module.{k}": v for k, v in module.state_dict().items()},
@@ -162,7 +163,7 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 def _progress(about: dict[str, Any], tensors: dict[str, Tensor]) -> Progress:
     rows, decisions = tensors["history"], tensors["decisions"]
-    wanted = (rows.shape[0], len(dataclasses.fields(EpochRecord)))
+    wanted = (rows.shape[0], NUMBERS)
     _require(rows.dtype == torch.float64 and rows.shape == wanted, "history")
     epochs = torch.arange(rows.shape[0], dtype=torch.float64)
     _require(torch.equal(rows[:, 0], epochs), "history: numbers of the epochs")
@@ -176,7 +177,6 @@ def _progress(about: dict[str, Any], tensors: dict[str, Tensor]) -> Progress:
     return Progress(
         history=history,
         decisions=list(decisions.numpy()),
-        best=history[kept].merit if kept >= 0 else (-math.inf, -math.inf),
         kept=_part(tensors, "kept."),
         kept_logits=tensors["kept_logits"],
         kept_epoch=kept,

@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import yaml
 
-from djgnn.checking import Count, NonNegative, Positive, check_fields, check_names
+from djgnn.checking import Count, NonNegative, Positive, Rate, check_fields, check_names
 from djgnn.graph.files import read_configuration
 from djgnn.model.config import ModelConfig, preset
 
-REMOVED = {
+REMOVED: dict[str, Any] = {
     "trace_form": "max",
     "structure_dropout": 0.0,
     "structure_weight_decay": None,
@@ -25,6 +25,14 @@ REMOVED = {
     "recompute": False,
 }
 """Options of version 0.1 and the values that a configuration file may still have for them."""
+GATE = "structure_gate"
+"""An option that only version 0.1 has: what the gate decided is in the file, as ``structure``."""
+SMALL_DECAY, LARGE_DECAY, MANY_NODES = 5e-5, 5e-4, 5000
+"""Weight decay where there are many training nodes, where there are few, and what many are."""
+
+
+_OLD_MODEL: dict[str, Any] = {"experts": ()}
+_OLD_TRAINING: dict[str, Any] = {"label_smoothing": None, "select": None}
 
 
 @dataclass(frozen=True)
@@ -34,10 +42,12 @@ class TrainConfig:
     Args:
         epochs: Most epochs to run.
         lr: Learning rate of Adam.
-        weight_decay: Decay of every weight.
-        structure_gate: Train with and without the structure branch; keep it only if it raises the
-            validation score by more than one standard error.
-        patience: Stop after this many epochs without a better validation score; ``None``: never.
+        weight_decay: Decay of every weight; ``"auto"`` for 5e-5 where there are at least 5,000
+            training nodes, and 5e-4 where there are fewer.
+        label_smoothing: Share of a label that all classes have in common, in the loss.
+        select: What the best epoch is: the one of the best validation ``"score"`` (then lower
+            loss), or of the lowest validation ``"loss"`` (then better score); ``None``: the score.
+        patience: Stop after this many epochs without a better one; ``None``: never.
         class_weight: Factor of each class in the loss: ``None`` 1, ``"balanced"``, or one number
             per class.
         pump_weight: Factor lambda of trace ratio plus orthogonality in the loss.
@@ -53,11 +63,12 @@ class TrainConfig:
         ValueError: For a value that is not allowed.
     """
 
-    epochs: Count = 700
-    lr: Positive = 0.01
-    weight_decay: NonNegative = 5e-4
-    structure_gate: bool = True
-    patience: Count | None = 200
+    epochs: Count = 1000
+    lr: Positive = 0.03
+    weight_decay: NonNegative | Literal["auto"] = "auto"
+    label_smoothing: Rate | None = 0.1
+    select: Literal["score", "loss"] | None = "loss"
+    patience: Count | None = 50
     class_weight: Literal["balanced"] | tuple[NonNegative, ...] | None = None
     pump_weight: NonNegative = 1.0
     decoupled: bool = False
@@ -67,6 +78,12 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    def decay(self, train_nodes: int) -> float:
+        """The weight decay for so many training nodes."""
+        if self.weight_decay == "auto":
+            return SMALL_DECAY if train_nodes >= MANY_NODES else LARGE_DECAY
+        return self.weight_decay
 
 
 @dataclass(frozen=True)
@@ -109,9 +126,11 @@ class RunConfig:
                 f"unknown section '{min(unknown)}'; a configuration has model, training, preset"
             )
         parts: list[Any] = []
+        old = GATE in (values.get("training") or {})  # written by version 0.1
         for kind, name in ((ModelConfig, "model"), (TrainConfig, "training")):
-            given = values.get(name) or {}
-            kept = {k: v for k, v in given.items() if k not in REMOVED or v != REMOVED[k]}
+            kept = current(values.get(name) or {})
+            if old:
+                kept = {**(_OLD_MODEL if kind is ModelConfig else _OLD_TRAINING), **kept}
             check_names(kind, kept)
             parts.append(kind(**kept))
         return cls(parts[0], parts[1], str(values.get("preset", "default")))
@@ -137,8 +156,9 @@ class RunConfig:
 def resolve(name: str = "default", dataset: str | None = None, **changes: Any) -> RunConfig:
     """The configuration of a run.
 
-    The paper's values for the data set come first, then the preset, then what the data set's file
-    says for that preset alone, then the changes.
+    For the presets ``author`` and ``paper`` the paper's values for the data set come first, then
+    the preset, then what the data set's file says for that preset alone; then the changes. The
+    preset ``default`` is one configuration for every data set.
 
     Args:
         name: Preset, ``"default"``, ``"author"`` or ``"paper"``.
@@ -152,7 +172,7 @@ def resolve(name: str = "default", dataset: str | None = None, **changes: Any) -
     """
     values = preset(name)
     config = RunConfig.from_dict({**values, "preset": name})
-    if dataset in named_configurations():
+    if name != "default" and dataset in named_configurations():
         file = _configurations().joinpath(f"{dataset}.yaml")
         own = yaml.safe_load(file.read_text("utf-8"))
         for section in (own, values, own.get(name, {})):
@@ -160,8 +180,15 @@ def resolve(name: str = "default", dataset: str | None = None, **changes: Any) -
     return config.replace(**{key: value for key, value in changes.items() if value is not None})
 
 
+def current(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options without those of version 0.1 whose values changed nothing."""
+    return {
+        k: v for k, v in options.items() if k != GATE and (k not in REMOVED or v != REMOVED[k])
+    }
+
+
 def named_configurations() -> list[str]:
-    """Data sets with a configuration: the paper's last table, and ours where it differs."""
+    """Data sets with a configuration, from the paper's last table."""
     return sorted(f.name[:-5] for f in _configurations().iterdir() if f.name.endswith(".yaml"))
 
 

@@ -21,6 +21,8 @@ WARM_UP = 3
 
 def can_be_captured(module: DJGNN, operators: GraphOperators) -> bool:
     """Whether a step needs no host synchronisation: a GPU, Triton, and few enough points."""
+    if module.pump is None:
+        return operators.degree.is_cuda
     ranks, engine = module.num_ranks, module.config.engine
     fits = capturable(operators.twins.num_classes, ranks)
     return fits and on_tiles(engine, module.pump.weight.t(), ranks)

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from djgnn.errors import InputError
 from djgnn.graph import Graph
 from djgnn.graph.operator import SparseOperator
-from djgnn.model import DJGNN, graph_operators
+from djgnn.model import DJGNN, DJExperts, graph_operators
+from djgnn.model.experts import ExpertOperators, is_directed
 from djgnn.training.config import RunConfig
 
 if TYPE_CHECKING:
@@ -70,8 +71,8 @@ def build_djgnn(
     graph: Graph,
     device: torch.device | str = "cpu",
     group: Group | None = None,
-) -> tuple[DJGNN, tuple[Any, Any]]:
-    """A DJ-GNN for a graph, and its inputs.
+) -> tuple[DJGNN | DJExperts, tuple[Any, Any]]:
+    """A DJ-GNN for a graph, one network or a mixture of experts, and its inputs.
 
     Args:
         config: What to build.
@@ -87,11 +88,15 @@ def build_djgnn(
 
         return shard_djgnn(config, graph, group, device)
     module = blank_djgnn(config, graph)
-    operators = graph_operators(graph.adjacency, **config.model.treatment(), device=device)
+    operators: Any
+    if isinstance(module, DJExperts):
+        operators = ExpertOperators.of(graph.adjacency, module.configs, device=device)
+    else:
+        operators = graph_operators(graph.adjacency, **config.model.treatment(), device=device)
     return module.to(device), (features(graph, device), operators)
 
 
-def blank_djgnn(config: RunConfig, graph: Graph) -> DJGNN:
+def blank_djgnn(config: RunConfig, graph: Graph) -> DJGNN | DJExperts:
     """A DJ-GNN of the sizes of a graph.
 
     Raises:
@@ -100,6 +105,8 @@ def blank_djgnn(config: RunConfig, graph: Graph) -> DJGNN:
     c = config.model
     sizes = (num_features(graph), c.hidden_channels, graph.num_classes, graph.num_nodes)
     try:
+        if c.experts:
+            return DJExperts(*sizes, is_directed(graph.adjacency), config=c)
         return DJGNN(*sizes, c.num_jumps, config=c)
     except ValueError as error:
         raise InputError(f"{graph.name}: {error}") from error

@@ -76,34 +76,53 @@ class Targets:
         return cls(train, train_y, val, val_y, test, graph.metric, factors)
 
 
+@dataclass(frozen=True)
+class ExpertRecord:
+    """What became of an expert: its weight, chosen epoch, epochs run, and figures at that epoch.
+
+    `dropped` names the jumps that were taken out, because validation is no worse without them.
+    """
+
+    name: str
+    weight: float
+    epoch: int
+    epochs: int
+    validation: float
+    validation_loss: float
+    seconds: float
+    dropped: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """A trained model at its selected epoch.
 
-    `gate` has the validation scores with and without the structure branch where both were tried;
-    `temperature` is what its logits are divided by before they are called probabilities;
+    `epoch` is of a mixture the latest of its experts' epochs; `experts` says what became of them.
+    `temperature` is what logits are divided by before they are called probabilities;
     `interrupted` says that it was stopped early.
 
     Shapes:
-        logits ``[n, classes]``; decisions ``[epochs, test nodes]``, see
-        :func:`djgnn.training.selection.decision`.
+        logits ``[n, classes]``; decided ``[test nodes]``, and decisions ``[epochs, test nodes]`` of
+        every epoch, see :func:`djgnn.training.selection.decision`.
     """
 
     module: nn.Module
     epoch: int
     validation: float
+    validation_loss: float
     logits: Tensor
     history: tuple[EpochRecord, ...]
-    decisions: np.ndarray[Any, Any]
+    decided: Decisions
+    decisions: Decisions
     seconds: float
-    gate: dict[str, float] | None = None
     temperature: float = 1.0
     interrupted: bool = False
+    experts: tuple[ExpertRecord, ...] = ()
 
     @property
     def merit(self) -> tuple[float, float]:
-        """What epochs, and runs, are compared by: validation score, then lower loss."""
-        return self.history[self.epoch].merit
+        """What runs are compared by: validation score, then lower loss."""
+        return (self.validation, -self.validation_loss)
 
 
 def fit(
@@ -114,9 +133,9 @@ def fit(
     generator: torch.Generator | None = None,
     hooks: Hooks | None = None,
 ) -> Fitted:
-    """Train a model and return it at the epoch with the best validation score.
+    """Train a model and return it at its best epoch on validation, by ``config.select``.
 
-    Ties go to the lower validation loss, then to the earlier epoch. The model's decisions on the
+    Ties go to the earlier epoch. The model's decisions on the
     test nodes are kept for every epoch, so that they can be scored afterwards by someone who
     holds the test labels; nothing here does. A run that diverges ends there, with the best epoch
     before.
@@ -138,7 +157,7 @@ def fit(
     passes = choose_passes(module, inputs, targets, config)
     # Some models decay their parts differently.
     groups: Any = getattr(module, "parameter_groups", lambda decay: module.parameters())
-    decay = config.weight_decay
+    decay = config.decay(targets.train.numel())
     optimizer = torch.optim.Adam(groups(decay), lr=config.lr, weight_decay=decay, fused=True)
     run = Progress() if checkpoint is None else checkpoint.restore(module, optimizer, generator)
     _check_size(run, targets)
@@ -155,7 +174,7 @@ def fit(
         else:
             decisions = decision(logits, targets.metric).cpu().numpy()
             record = _record(run.epoch, losses, logits, decisions, targets)
-            _keep(run, record, logits, decisions[targets.nodes[2]], module)
+            _keep(run, record, logits, decisions[targets.nodes[2]], module, config.select)
             waited = run.epoch - 1 - run.kept_epoch
             patient = config.patience is None or waited < config.patience
             run.ended = not patient or run.epoch >= config.epochs
@@ -172,12 +191,15 @@ def fit(
             "training diverged: the validation loss was never a number; lower the learning rate"
         )
     module.load_state_dict(run.kept)
+    kept = run.history[run.kept_epoch]
     return Fitted(
         module=module,
         epoch=run.kept_epoch,
-        validation=run.best[0],
+        validation=kept.validation,
+        validation_loss=kept.validation_loss,
         logits=run.kept_logits,
         history=tuple(run.history),
+        decided=run.decisions[run.kept_epoch],
         decisions=np.stack(run.decisions),
         seconds=run.seconds,
         interrupted=interrupted,
@@ -201,13 +223,19 @@ def _check_size(run: Progress, targets: Targets) -> None:
 
 
 def _keep(
-    run: Progress, record: EpochRecord, logits: Tensor, decisions: Decisions, module: nn.Module
+    run: Progress,
+    record: EpochRecord,
+    logits: Tensor,
+    decisions: Decisions,
+    module: nn.Module,
+    select: str | None,
 ) -> None:
     """Add an epoch and its decisions on test nodes; keep its weights if it is the best so far."""
+    better = record.merit(select) > run.best(select)
     run.history.append(record)
     run.decisions.append(decisions)
-    if math.isfinite(record.validation_loss) and record.merit > run.best:
-        run.best, run.kept_epoch, run.kept_logits = record.merit, record.epoch, logits
+    if math.isfinite(record.validation_loss) and better:
+        run.kept_epoch, run.kept_logits = record.epoch, logits
         for key, value in module.state_dict().items():  # into the buffers of the last time
             run.kept.setdefault(key, torch.empty_like(value)).copy_(value)
 

@@ -94,7 +94,7 @@ class BatchPasses:
         self.module.train()
         tables, targets = self.tables(), self.targets
         loss = pump_loss = tables.pump.loss
-        if self.module.pump.weight.requires_grad:
+        if self.batched.pump.weight.requires_grad:
             gradient = tables.gradient.index_select(0, batch.nodes)
             moved = self.count * (self.batched.positions(batch.nodes) * gradient).sum()
             loss = pump_loss + (moved - moved.detach())  # its value, the batch's gradient
@@ -103,7 +103,8 @@ class BatchPasses:
             y, weight = targets.train_y[batch.places], targets.class_weight
             logits = self.batched.logits(targets.train[batch.places], tables, generator)
             total = targets.train.numel() if weight is None else weight[targets.train_y].sum()
-            summed = F.cross_entropy(logits, y, weight, reduction="sum")
+            smooth = self.config.label_smoothing or 0.0
+            summed = F.cross_entropy(logits, y, weight, reduction="sum", label_smoothing=smooth)
             loss = loss + self.count / total * summed
         return loss, pump_loss
 
@@ -119,7 +120,7 @@ class BatchPasses:
             means.append(torch.stack([loss.detach(), pump_loss]))
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        if self.module.pump.weight.requires_grad:  # a frozen pump moves no node
+        if self.batched.pump.weight.requires_grad:  # a frozen pump moves no node
             self._tables = None
         loss, pump_loss = torch.stack(means).mean(dim=0)
         return loss, pump_loss

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,7 @@ from djgnn.errors import InputError
 from djgnn.jumps.ranks import check_finite
 from djgnn.model import DJGNN
 from djgnn.model.views import Encoding, GraphView, View
+from djgnn.pump import DiffusionPump
 from djgnn.training.config import TrainConfig
 from djgnn.training.graphed import Captured, can_be_captured
 
@@ -72,7 +73,7 @@ def choose_passes(
             "batch_size: several processes share the rows already; leave it out, or start one "
             f"process (got {size})"
         )
-    if size is not None and size < module.num_nodes:
+    if size is not None and size < module.num_nodes and module.pump is not None:
         from djgnn.training.minibatch import BatchPasses
 
         return BatchPasses(module, inputs, targets, config)
@@ -90,7 +91,12 @@ class _Update:
     def update(self, optimizer: torch.optim.Optimizer, generator: torch.Generator | None) -> Losses:
         """Forward, backward, step."""
         logits, pump_loss = self.train(generator)
-        fit_loss = F.cross_entropy(logits, self.targets.train_y, self.targets.class_weight)
+        fit_loss = F.cross_entropy(
+            logits,
+            self.targets.train_y,
+            self.targets.class_weight,
+            label_smoothing=self.config.label_smoothing or 0.0,
+        )
         loss = fit_loss + self.config.pump_weight * pump_loss
         loss.backward()  # type: ignore[no-untyped-call]
         self.reduce()
@@ -201,12 +207,13 @@ class CapturedPasses(_CapturedUpdate, ViewPasses):
         super().__init__(module, view, targets, config)
         self._evaluation, self._ranking = Captured(), Captured()
         twins = view.operators.twins
+        self._pump = module.pump
         self._ranks = twins.class_of.new_empty(twins.num_classes, module.num_ranks)
         self._ranked: tuple[int, ...] | None = None
 
     def prepare(self) -> None:
         """Rank lists, where no evaluation has left any since the last step, or weights were set."""
-        if self._ranked != self._versions():
+        if self._pump is not None and self._ranked != self._versions():
             self._keep(*self._ranking(self._rank))
         self._ranked = None
 
@@ -238,13 +245,13 @@ class CapturedPasses(_CapturedUpdate, ViewPasses):
 
     @torch.no_grad()
     def _rank(self) -> tuple[Tensor]:
-        return (
-            self.module.ranks(self.view.positions(self.module.pump).u, self.view.operators.twins),
-        )
+        u = self.view.positions(cast(DiffusionPump, self._pump)).u
+        return (self.module.ranks(u, self.view.operators.twins),)
 
     def _versions(self) -> tuple[int, ...]:
         """Changes with the weights of the pump, except by the steps of a CUDA graph."""
-        return tuple(weight._version for weight in self.module.pump.parameters())
+        own = () if self._pump is None else self._pump.parameters()
+        return tuple(weight._version for weight in own)
 
 
 class CapturedPlainPasses(_CapturedUpdate, PlainPasses):

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """One row of the history; losses as trained on, scores in percent."""
+    """One row of the history; losses as trained on, scores in percent.
+
+    `expert` is whose epoch it was, empty for a model that is one network.
+    """
 
     epoch: int
     loss: float
@@ -26,10 +29,12 @@ class EpochRecord:
     train: float
     validation_loss: float
     validation: float
+    expert: str = ""
 
-    @property
-    def merit(self) -> tuple[float, float]:
-        """What epochs are compared by: validation score, then lower validation loss."""
+    def merit(self, select: str | None = None) -> tuple[float, float]:
+        """What epochs are compared by, see :class:`djgnn.training.TrainConfig`."""
+        if select == "loss":
+            return (-self.validation_loss, self.validation)
         return (self.validation, -self.validation_loss)
 
 
@@ -39,7 +44,6 @@ class Progress:
 
     history: list[EpochRecord] = field(default_factory=list)
     decisions: list[np.ndarray[Any, Any]] = field(default_factory=list)
-    best: tuple[float, float] = (-math.inf, -math.inf)
     kept: dict[str, Tensor] = field(default_factory=dict)
     kept_logits: Tensor = field(default_factory=lambda: torch.empty(0))
     kept_epoch: int = -1
@@ -50,6 +54,12 @@ class Progress:
     def epoch(self) -> int:
         """Epochs done."""
         return len(self.history)
+
+    def best(self, select: str | None) -> tuple[float, float]:
+        """What the next epoch must surpass."""
+        if self.kept_epoch < 0:
+            return (-math.inf, -math.inf)
+        return self.history[self.kept_epoch].merit(select)
 
 
 OnEpoch = Callable[[int, EpochRecord], None]

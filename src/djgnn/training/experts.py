@@ -1,0 +1,206 @@
+"""Training of a mixture: every expert to its own best epoch, then their weights.
+
+Experts share no weight, so each is trained by itself, and one that has stopped costs nothing more.
+What validation nodes decide is each expert's epoch, the few weights of the mixture, and which jumps
+are dropped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from djgnn.errors import DJGNNWarning
+from djgnn.model import DJGNN
+from djgnn.model.experts import Mixed
+from djgnn.model.explain import contributions
+from djgnn.training.config import TrainConfig
+from djgnn.training.inputs import initialize, seeded
+from djgnn.training.loop import ExpertRecord, Fitted, Targets, fit
+from djgnn.training.progress import EpochRecord, Hooks
+from djgnn.training.selection import decision, score
+
+ROUNDS = 200
+
+
+def mixing_weights(likelihood: NDArray[np.float64]) -> NDArray[np.float64]:
+    r"""The weights of a mixture by expectation maximisation, with one pseudo-count each.
+
+    .. math::
+        r_{ei} = \frac{w_e\, p_e(y_i)}{\sum_f w_f\, p_f(y_i)}, \qquad
+        w_e = \frac{1 + \sum_i r_{ei}}{\sum_f (1 + \sum_i r_{fi})}
+
+    Args:
+        likelihood: Probability that each expert gives to the label of each node; nodes that no
+            expert was trained on.
+
+    Shapes:
+        likelihood ``[experts, m]``, result ``[experts]``.
+
+    Example:
+        >>> mixing_weights(np.array([[0.9] * 98, [0.1] * 98])).round(2).tolist()
+        [0.99, 0.01]
+    """
+    experts = len(likelihood)
+    weights = np.full(experts, 1 / experts)
+    floor = np.finfo(np.float64).tiny
+    for _ in range(ROUNDS):
+        parts = weights[:, None] * likelihood
+        weights = 1 + (parts / np.maximum(parts.sum(axis=0), floor)).sum(axis=1)
+        weights /= weights.sum()
+    return weights
+
+
+def fit_experts(
+    module: Mixed,
+    inputs: tuple[Any, Any],
+    targets: Targets,
+    config: TrainConfig,
+    seed: int = 0,
+    hooks: Hooks | None = None,
+) -> Fitted:
+    """Train every expert from fresh weights, then mix them.
+
+    An expert that diverges is left out, and so are those that a stop leaves untrained: their
+    weight is 0.
+
+    Args:
+        module: The mixture.
+        inputs: x and structure.
+        targets: Labels to learn from and select on.
+        config: How to train, the same for every expert.
+        seed: Of weights and dropout.
+        hooks: Progress, early end, checkpoint, recording.
+
+    Raises:
+        FloatingPointError: If all experts diverged.
+        InputError: If a checkpoint is damaged or of another run.
+    """
+    hooks = hooks or Hooks()
+    found: dict[str, Fitted] = {}
+    trouble: FloatingPointError | None = None
+    device = targets.train.device
+    for number, (name, expert) in enumerate(module.experts.items()):
+        initialize(expert, seed + 1009 * number)
+        own = seeded(seed + 1009 * number, device)
+        try:
+            fitted = fit(
+                expert, module.inputs_of(name, inputs), targets, config, own, _of(hooks, name)
+            )
+        except FloatingPointError as error:
+            trouble = error
+            warnings.warn(f"expert {name} left out: {error}", DJGNNWarning, stacklevel=2)
+            continue
+        found[name] = _without_idle_jumps(fitted, module.inputs_of(name, inputs), targets)
+        if fitted.interrupted:
+            break
+    if not found:
+        raise trouble or FloatingPointError("training diverged: there is no expert")
+    return _mixed(module, found, targets)
+
+
+def _of(hooks: Hooks, name: str) -> Hooks:
+    """The hooks of one expert: its epochs carry its name, its checkpoint is a stage."""
+    follow = hooks.on_epoch
+
+    def on_epoch(epochs: int, record: EpochRecord) -> None:
+        if follow is not None:
+            follow(epochs, dataclasses.replace(record, expert=name))
+
+    checkpoint = None if hooks.checkpoint is None else hooks.checkpoint.stage(name)
+    return dataclasses.replace(hooks, on_epoch=on_epoch, checkpoint=checkpoint)
+
+
+def _mixed(module: Mixed, found: dict[str, Fitted], targets: Targets) -> Fitted:
+    """The mixture of trained experts, with its weights in place."""
+    logits = [found[name].logits if name in found else None for name in module.names]
+    rows, y = targets.val, targets.val_y
+    chosen = [
+        np.zeros(y.numel())
+        if each is None
+        else each[rows].double().softmax(dim=1).gather(1, y[:, None])[:, 0].cpu().numpy()
+        for each in logits
+    ]
+    trained = np.array([each is not None for each in logits])
+    weights = np.zeros(len(logits))
+    weights[trained] = mixing_weights(np.stack(chosen)[trained])
+    module.weights.copy_(torch.from_numpy(weights))
+    blank = torch.zeros_like(next(each for each in logits if each is not None))
+    answer = module.combine([blank if each is None else each for each in logits])
+    decided = decision(answer, targets.metric).cpu().numpy()
+    validation = score(decided[targets.nodes[1]], targets.labels[1], targets.metric)
+    history = tuple(
+        dataclasses.replace(record, expert=name)
+        for name, each in found.items()
+        for record in each.history
+    )
+    records = tuple(
+        ExpertRecord(
+            name,
+            float(weights[module.names.index(name)]),
+            each.epoch,
+            len(each.history),
+            each.validation,
+            each.validation_loss,
+            each.seconds,
+            _dropped(each.module),
+        )
+        for name, each in found.items()
+    )
+    return Fitted(
+        module=module,
+        epoch=max(each.epoch for each in found.values()),
+        validation=validation,
+        validation_loss=float(F.nll_loss(answer[rows], y)),
+        logits=answer,
+        history=history,
+        decided=decided[targets.nodes[2]],
+        decisions=np.concatenate([each.decisions for each in found.values()]),
+        seconds=sum(each.seconds for each in found.values()),
+        interrupted=any(each.interrupted for each in found.values()),
+        experts=records,
+    )
+
+
+def _dropped(module: Any) -> tuple[str, ...]:
+    """The jumps of an expert that were taken out."""
+    if not isinstance(module, DJGNN) or module.jumps is None:
+        return ()
+    named = zip(module.branch_names, module.mixture.alpha.tolist(), strict=True)
+    return tuple(name for name, alpha in named if alpha == 0)
+
+
+@torch.no_grad()
+def _without_idle_jumps(fitted: Fitted, inputs: tuple[Any, Any], targets: Targets) -> Fitted:
+    """Take out the jumps without which validation is no worse, one after the other.
+
+    Only automatic jumps are taken out: a number that was asked for is kept.
+    """
+    module = fitted.module
+    if not isinstance(module, DJGNN) or module.config.num_jumps != "auto" or module.jumps is None:
+        return fitted
+    module.eval()
+    view: Any = module.view(*inputs)
+    encoding = module.encode(view)
+    parts = [view.gather(branch(encoding, view)) for branch in module.parts]
+    added, bias = contributions(module.mixture, parts)
+    rows, y = targets.val, targets.val_y
+    far = [k for k, name in enumerate(module.branch_names) if name.startswith("jump")][1:]
+    total = added.sum(dim=1) + bias
+    best = float(F.cross_entropy(total[rows], y))
+    while far:
+        losses = [float(F.cross_entropy((total - added[:, k])[rows], y)) for k in far]
+        least = int(np.argmin(losses))
+        if losses[least] > best:
+            break
+        number, best = far.pop(least), losses[least]
+        total = total - added[:, number]
+        module.mixture.drop(number)
+    return dataclasses.replace(fitted, logits=total)
