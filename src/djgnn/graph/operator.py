@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,12 @@ class SparseOperator:
         """Type of the values."""
         return self.matrix.dtype
 
+    @cached_property
+    def sizes(self) -> Tensor:
+        """Sums of the absolute values of the rows, 1 for empty ones, ``[rows, 1]``."""
+        sums = np.asarray(abs(self.to_scipy()).sum(axis=1)).reshape(-1, 1)
+        return torch.from_numpy(np.where(sums > 0, sums, 1)).to(self.device, self.dtype)
+
     def to_scipy(self) -> sp.csr_array:
         """The matrix as scipy CSR on the CPU."""
         parts = (self.matrix.values(), self.matrix.col_indices(), self.matrix.crow_indices())
@@ -122,6 +129,14 @@ class _Product(torch.autograd.Function):
         for i, block in enumerate(blocks):
             out.addmm_(block, grad[i * BLOCK_ROWS : (i + 1) * BLOCK_ROWS])
         return out, None
+
+
+def row_sizes(x: Tensor | SparseOperator) -> Tensor:
+    """Sums of the absolute values of the rows, 1 for empty ones, ``[rows, 1]``."""
+    if isinstance(x, SparseOperator):
+        return x.sizes
+    sums = x.abs().sum(dim=1, keepdim=True)
+    return torch.where(sums > 0, sums, torch.ones_like(sums))
 
 
 def index_dtype(*sizes: int) -> type[np.int32] | type[np.int64]:

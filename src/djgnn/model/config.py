@@ -14,6 +14,7 @@ from djgnn.checking import Count, Rate, check_fields, check_names
 
 PRESETS = ("default", "author", "paper")
 Adjacency = Literal["given", "transposed", "symmetric"]
+Depth = Annotated[int, Meta(ge=0, le=64, description="a whole number from 0 to 64")]
 Expert = Literal[
     "joint",
     "jumps",
@@ -22,6 +23,7 @@ Expert = Literal[
     "transposed",
     "symmetric",
     "hops",
+    "diffusion",
     "deep",
     "rows",
     "columns",
@@ -55,6 +57,7 @@ class ModelConfig:
         structure: Whether there is a structure branch.
         hops: Hops of the branch that concatenates X, its neighbours' mean, theirs, ...; 0 for X
             alone, ``None`` for no such branch.
+        diffusion: Hops of the branch that sums over them, 0 for none.
         deep: Layers of the residual branch, 0 for none.
         classifier_layers: 1 for a linear classifier, more for an MLP.
         engine: Neighbour search, see :mod:`djgnn.jumps.engines`.
@@ -78,8 +81,9 @@ class ModelConfig:
     homophilic: bool = True
     hb_layers: Layers = 2
     structure: bool = True
-    hops: Annotated[int, Meta(ge=0, le=64, description="a whole number from 0 to 64")] | None = None
-    deep: Annotated[int, Meta(ge=0, le=64, description="a whole number from 0 to 64")] = 0
+    hops: Depth | None = None
+    diffusion: Depth = 0
+    deep: Depth = 0
     classifier_layers: Layers = 1
     engine: Literal["auto", "kdtree", "triton", "blockwise"] = "auto"
 

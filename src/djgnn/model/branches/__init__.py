@@ -6,6 +6,7 @@ processes, new nodes, explanations and checkpoints take it from here.
 
 from djgnn.model.branches.base import Branch
 from djgnn.model.branches.deep import DeepBranch
+from djgnn.model.branches.diffusion import DiffusionBranch
 from djgnn.model.branches.homophilic import HomophilicBranch
 from djgnn.model.branches.hops import HopBranch
 from djgnn.model.branches.jumps import JumpBranches
@@ -16,6 +17,7 @@ BRANCHES: list[type[Branch]] = [
     HomophilicBranch,
     StructureBranch,
     HopBranch,
+    DiffusionBranch,
     DeepBranch,
 ]
 """In the order of the mixing weights."""
@@ -24,6 +26,7 @@ __all__ = [
     "BRANCHES",
     "Branch",
     "DeepBranch",
+    "DiffusionBranch",
     "HomophilicBranch",
     "HopBranch",
     "JumpBranches",

@@ -1,0 +1,87 @@
+"""The diffusion branch: one layer, then a learned sum over many hops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from djgnn.graph.operator import row_sizes
+from djgnn.model.branches.base import Branch, glorot
+from djgnn.model.dropout import relu_dropout
+
+if TYPE_CHECKING:
+    from djgnn.graph.operator import SparseOperator
+    from djgnn.model.config import ModelConfig
+    from djgnn.model.operators import GraphOperators
+    from djgnn.model.views import Encoding, View
+
+RESTART = 0.1
+"""The hops begin with the weights of a walk that returns to its start with this probability."""
+
+
+class DiffusionBranch(Branch):
+    r"""Hidden states summed over hops, :math:`\sum_k \gamma_k \hat A^k\, \mathrm{ReLU}(\bar X W + b)`.
+
+    The rows of :math:`\bar X` are those of X divided by the sums of their absolute values. The
+    weights :math:`\gamma` are learned (Chien et al., GPR-GNN, 2021): alternating signs let it take
+    the difference from the neighbours as well as their mean.
+
+    Args:
+        in_channels: Number of features F.
+        hidden_channels: Width.
+        num_hops: Number of hops.
+        dropout: On the hidden states.
+
+    Shapes:
+        encode ``[sources, hidden_channels]``, output ``[rows, hidden_channels]``.
+    """
+
+    name = "diffusion"
+
+    def __init__(
+        self, in_channels: int, hidden_channels: int, num_hops: int, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.num_hops, self.dropout = num_hops, dropout
+        self.weight = nn.Parameter(torch.empty(in_channels, hidden_channels))
+        self.bias = nn.Parameter(torch.empty(hidden_channels))
+        self.gamma = nn.Parameter(torch.empty(num_hops + 1))
+        self.reset_parameters()
+
+    @classmethod
+    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> DiffusionBranch | None:
+        """The branch of a number of ``diffusion`` hops."""
+        sizes = (config.hidden_channels, config.diffusion, config.dropout)
+        return cls(in_channels, *sizes) if config.diffusion else None
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Glorot, biases zero; hops as a walk with restart weighs them."""
+        glorot(self.weight, *self.weight.shape, generator)
+        nn.init.zeros_(self.bias)
+        with torch.no_grad():
+            hops = torch.arange(self.num_hops + 1, dtype=self.gamma.dtype)
+            self.gamma.copy_((1 - RESTART) ** hops).mul_(RESTART)
+            self.gamma[-1] /= RESTART
+
+    def encode(self, view: View) -> Tensor:
+        """The layer before its activation."""
+        h: Tensor = (view.features @ self.weight) / row_sizes(view.features) + self.bias
+        return h
+
+    def forward(
+        self, encoding: Encoding, view: View, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Activation, then one product per hop."""
+        h = encoding.parts[self.name].clone()
+        h = relu_dropout(h, self.dropout, self.training, generator, view.windows[0])
+        total = self.gamma[0] * view.own_rows(h)
+        for gamma in self.gamma[1:-1]:
+            h = view.spread(h)
+            total = total + gamma * view.own_rows(h)
+        return total + self.gamma[-1] * view.propagate(h)
+
+    def matrix(self, operators: GraphOperators) -> SparseOperator:
+        """The normalised adjacency."""
+        return operators.homophilic
