@@ -156,9 +156,8 @@ class RunConfig:
 def resolve(name: str = "default", dataset: str | None = None, **changes: Any) -> RunConfig:
     """The configuration of a run.
 
-    For the presets ``author`` and ``paper`` the paper's values for the data set come first, then
-    the preset, then what the data set's file says for that preset alone; then the changes. The
-    preset ``default`` is one configuration for every data set.
+    For the presets ``author`` and ``paper`` the paper's values for the data set come after those of
+    the preset, then the changes. The preset ``default`` is one configuration for every data set.
 
     Args:
         name: Preset, ``"default"``, ``"author"`` or ``"paper"``.
@@ -170,21 +169,17 @@ def resolve(name: str = "default", dataset: str | None = None, **changes: Any) -
         >>> resolve("author", "texas").model.num_jumps
         20
     """
-    values = preset(name)
-    config = RunConfig.from_dict({**values, "preset": name})
+    config = RunConfig.from_dict({**preset(name), "preset": name})
     if name != "default" and dataset in named_configurations():
         file = _configurations().joinpath(f"{dataset}.yaml")
         own = yaml.safe_load(file.read_text("utf-8"))
-        for section in (own, values, own.get(name, {})):
-            config = config.replace(**section.get("model", {}), **section.get("training", {}))
+        config = config.replace(**own["model"], **own["training"])
     return config.replace(**{key: value for key, value in changes.items() if value is not None})
 
 
 def current(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options without those of version 0.1 whose values changed nothing."""
-    return {
-        k: v for k, v in options.items() if k != GATE and (k not in REMOVED or v != REMOVED[k])
-    }
+    return {k: v for k, v in options.items() if k != GATE and (k not in REMOVED or v != REMOVED[k])}
 
 
 def named_configurations() -> list[str]:
