@@ -28,8 +28,9 @@ from djgnn.spectral import (
     symmetrize,
 )
 from djgnn.training.config import RunConfig, resolve
+from djgnn.training.decoupled import train_pump
 from djgnn.training.inputs import build_djgnn, initialize
-from djgnn.training.run import train, train_pump
+from djgnn.training.run import train
 
 SETS = "texas,wisconsin,cornell_old,chameleon,cora"
 COLUMNS = (

@@ -10,7 +10,7 @@ import torch
 from djgnn.model import DJGNN, graph_operators
 from djgnn.spectral import fiedler_environment, minimize_trace_ratio, trace_ratio
 from djgnn.training.config import TrainConfig
-from djgnn.training.run import train_pump
+from djgnn.training.decoupled import train_pump
 
 
 def trained_pump(a: np.ndarray, p: int, seed: int, epochs: int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +15,7 @@ from djgnn.graph.arrivals import Arrivals
 from djgnn.graph.operator import SparseOperator
 from djgnn.jumps import arrival_ranks, twin_classes
 from djgnn.model.djgnn import DJGNN
+from djgnn.model.experts import DJExperts, ExpertOperators
 from djgnn.model.operators import GraphOperators, mean_normalize
 from djgnn.model.views import Encoding, Features, GraphView, View
 from djgnn.pump import DiffusionPump, PumpOutput
@@ -76,6 +78,36 @@ class Memory:
         self.module.eval()
         view = ArrivalView(self, new, x)
         return self.module.decode(view.encode(), view)
+
+
+@dataclass(frozen=True, eq=False)
+class ExpertMemory:
+    """A trained mixture with the graph it was trained on: a :class:`Memory` for every expert."""
+
+    module: DJExperts
+    x: Features
+    operators: ExpertOperators
+
+    @cached_property
+    def experts(self) -> dict[str, Memory]:
+        """The memories of the experts, in the order of their weights."""
+        module, inputs = self.module, (self.x, self.operators)
+        named: Any = module.experts.items()
+        return {name: Memory(expert, *module.inputs_of(name, inputs)) for name, expert in named}
+
+    @torch.no_grad()
+    def logits(self, new: Arrivals, x: Features) -> Tensor:
+        """Logarithms of the mixture's probabilities of new nodes, see :meth:`Memory.logits`."""
+        return self.module.combine([each.logits(new, x) for each in self.experts.values()])
+
+
+def remember(
+    module: DJGNN | DJExperts, x: Features, operators: GraphOperators | ExpertOperators
+) -> Memory | ExpertMemory:
+    """What classifies new nodes, of a network or of a mixture."""
+    made: Any = ExpertMemory if isinstance(module, DJExperts) else Memory
+    found: Memory | ExpertMemory = made(module, x, operators)
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ gradients, from rows of A; X W for one level. Nothing is sampled: a batch of all
 model's own pass.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -54,8 +54,8 @@ class BatchedDJGNN:
     """
 
     def __init__(self, module: DJGNN, x: Features, operators: GraphOperators) -> None:
-        if module.pump is None:
-            raise ValueError("batches are for models with jumps; run the others whole")
+        if module.pump is None or not module.in_batches:
+            raise ValueError("batches are for jumps, homophilic and structure branch; run it whole")
         self.module, self.operators, self.pump = module, operators, module.pump
         self.x = module.as_features(x)
 
@@ -97,11 +97,20 @@ class BatchedDJGNN:
     @torch.no_grad()
     def evaluate(self, tables: Tables, batch_size: int) -> Tensor:
         """Logits of all nodes without dropout, batch by batch; positions are looked up."""
-        self.module.eval()
-        shared: dict[Hashable, Tensor] = {}
+        module = self.module.eval()
         whole = torch.arange(self.operators.num_nodes, device=tables.pump.u.device)
-        views = (BatchView(self, nodes, tables, shared) for nodes in torch.split(whole, batch_size))
-        return torch.cat([self.module.decode(self.module.encode(view), view) for view in views])
+        views = self._views(whole, tables, batch_size)
+        return torch.cat([module.decode(module.encode(view), view) for view in views])
+
+    @torch.no_grad()
+    def added(self, nodes: Tensor, tables: Tables, batch_size: int) -> Tensor:
+        """:meth:`DJGNN.added` of some nodes without dropout, batch by batch."""
+        module = self.module.eval()
+        return torch.cat([module.added(view) for view in self._views(nodes, tables, batch_size)])
+
+    def _views(self, nodes: Tensor, tables: Tables, batch_size: int) -> Iterator["BatchView"]:
+        shared: dict[Hashable, Tensor] = {}
+        return (BatchView(self, some, tables, shared) for some in torch.split(nodes, batch_size))
 
     def positions(self, nodes: Tensor) -> Tensor:
         """U of some nodes from their rows of A, ``[b, p]``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,11 +18,7 @@ from djgnn.model.branches import (
 )
 from djgnn.model.config import ModelConfig
 from djgnn.model.mixture import ConvexMixture
-from djgnn.model.operators import (
-    GraphOperators,
-    adjacency_matrix,
-    graph_operators,
-)
+from djgnn.model.operators import EdgeMemory, GraphOperators, Parts, adjacency_matrix
 from djgnn.model.ranks import RankMemory
 from djgnn.model.views import DJOutput, Encoding, GraphView, View
 from djgnn.pump import DiffusionPump, PumpOutput
@@ -97,7 +93,7 @@ class DJGNN(nn.Module):
         self._kinds = tuple(kind.name for kind in BRANCHES)
         h = c.hidden_channels
         self.mixture = ConvexMixture(len(self.branch_names), h, out_channels, c.classifier_layers)
-        self._operators: tuple[tuple[Tensor | None, ...], list[int], GraphOperators] | None = None
+        self._prepared = EdgeMemory()
         self._features: tuple[Tensor, int, SparseOperator] | None = None
         self._fixed: FilterTable | None = None
         self.ranks = RankMemory(c.engine, self.num_ranks)
@@ -124,12 +120,13 @@ class DJGNN(nn.Module):
         self.mixture.reset_parameters(generator)
         if self.log_scale is not None:
             nn.init.zeros_(self.log_scale)
-        self._operators = self._features = self._fixed = None
+        self._features = self._fixed = None
+        self._prepared = EdgeMemory()
         self.ranks.forget()
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles leave the caches out."""
-        return {**self.__dict__, "_operators": None, "_features": None}
+        return {**self.__dict__, "_features": None}
 
     def forward(
         self,
@@ -171,7 +168,10 @@ class DJGNN(nn.Module):
         edge_weight: Tensor | None = None,
     ) -> GraphView:
         """All rows of a graph, see :mod:`djgnn.model.views`."""
-        return self._as_operators(edge_index, edge_weight).view(self.as_features(x))
+        if isinstance(edge_index, Tensor):
+            edge_index = self._prepared(edge_index, edge_weight, self._kind, self.prepare)
+        operators = cast(GraphOperators, edge_index)
+        return operators.view(self.as_features(x))
 
     def encode(self, view: View) -> Encoding:
         """The first half of a pass: everything before dropout.
@@ -193,6 +193,16 @@ class DJGNN(nn.Module):
         """The second half of a pass: logits of the rows of a view."""
         logits: Tensor = self.mixture([branch(encoding, view, generator) for branch in self.parts])
         return logits
+
+    def added(self, view: View) -> Tensor:
+        """What every branch adds to the first layer of the mixture, see `ConvexMixture.added`."""
+        encoding = self.encode(view)
+        return self.mixture.added([branch(encoding, view) for branch in self.parts])
+
+    @property
+    def in_batches(self) -> bool:
+        """Whether it is computed in mini-batches where these are asked for, or always whole."""
+        return self.pump is not None and not any(branch.whole for branch in self.parts)
 
     def scale(self, volume: Tensor) -> Tensor | float:
         """The factor s of the distances, of a graph of this volume: 1, 1/vol, or learned."""
@@ -226,31 +236,17 @@ class DJGNN(nn.Module):
 
     def prepare(self, edge_index: Tensor, edge_weight: Tensor | None = None) -> GraphOperators:
         """Operators of a graph in this model's precision, on its device."""
-        weight = self.mixture.alpha_logits
-        return graph_operators(
-            adjacency_matrix(edge_index, self.num_nodes, edge_weight),
-            **self.config.treatment(),
-            dtype=weight.dtype,
-            device=weight.device,
-        )
+        adjacency = adjacency_matrix(edge_index, self.num_nodes, edge_weight)
+        return self.operators(Parts(adjacency, *self._kind))
 
-    def _as_operators(
-        self, edge_index: Tensor | GraphOperators, edge_weight: Tensor | None
-    ) -> GraphOperators:
-        if not isinstance(edge_index, Tensor):
-            return edge_index
-        held, weight = self._operators, self.mixture.alpha_logits
-        given = (edge_index, edge_weight)
-        versions = [part._version for part in given if part is not None]
-        fits = (
-            held is not None
-            and all(old is new for old, new in zip(held[0], given, strict=True))
-            and held[1] == versions
-            and (held[2].degree.dtype, held[2].degree.device) == (weight.dtype, weight.device)
-        )
-        if held is None or not fits:
-            self._operators = held = (given, versions, self.prepare(edge_index, edge_weight))
-        return held[2]
+    def operators(self, parts: Parts) -> GraphOperators:
+        """The operators, from the parts of a graph or of a process."""
+        return parts.operators(**self.config.treatment())
+
+    @property
+    def _kind(self) -> tuple[torch.dtype, torch.device]:
+        weight = self.mixture.alpha_logits
+        return weight.dtype, weight.device
 
     def as_features(self, x: Tensor | SparseOperator) -> Tensor | SparseOperator:
         """Features as the branches take them: `torch.sparse` ones with their transpose."""

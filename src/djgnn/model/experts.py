@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from djgnn.graph.operator import SparseOperator
 from djgnn.model.config import Expert, ModelConfig
 from djgnn.model.djgnn import DJGNN
-from djgnn.model.operators import GraphOperators, Parts, adjacency_matrix
+from djgnn.model.operators import EdgeMemory, Parts, adjacency_matrix
 
 _ALONE: dict[str, Any] = {"jumps": False, "homophilic": False, "structure": False}
 EXPERTS: dict[Expert, dict[str, Any]] = {
@@ -40,24 +40,23 @@ EXPERTS: dict[Expert, dict[str, Any]] = {
 ``joint`` is the paper's network, whose classifier sees jumps, homophilic and structure branch at
 once; ``jumps`` has jumps over hidden states; the others have one branch without jumps.
 """
-DIRECTED = frozenset(("transposed", "symmetric", "columns"))
-"""Experts that are copies of others on an undirected graph."""
+UNDIRECTED: dict[str, Any] = {"pump_adjacency": "given", "homophilic_adjacency": "given"}
+"""What the directions of an undirected graph all are."""
 
 
 def expert_configs(config: ModelConfig, directed: bool) -> dict[str, ModelConfig]:
-    """The networks of a model, by name.
+    """The networks of a model, by name; those that coincide are made once.
 
     Args:
         config: The model.
-        directed: Whether the graph is; otherwise experts that coincide are made once.
+        directed: Whether the graph is; otherwise experts that differ in direction coincide.
     """
-    found = {}
+    found: dict[str, ModelConfig] = {}
     for name in config.experts:
-        if directed or name not in DIRECTED:
-            own = {**EXPERTS[name], "experts": ()}
-            if not directed:
-                own.pop("homophilic_adjacency", None)
-            found[str(name)] = config.replace(**own)
+        own = {**EXPERTS[name], **({} if directed else UNDIRECTED), "experts": ()}
+        made = config.replace(**own)
+        if made not in found.values():
+            found[name] = made
     return found
 
 
@@ -71,19 +70,7 @@ def is_directed(adjacency: sp.sparray) -> bool:
 class ExpertOperators:
     """The operators of every expert of a graph; what several need is there once."""
 
-    by_expert: Mapping[str, GraphOperators]
-
-    @classmethod
-    def of(
-        cls,
-        adjacency: sp.sparray,
-        configs: Mapping[str, ModelConfig],
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-    ) -> ExpertOperators:
-        """Prepare a graph for the experts."""
-        parts = Parts(adjacency, dtype, device)
-        return cls({name: parts.operators(**c.treatment()) for name, c in configs.items()})
+    by_expert: Mapping[str, Any]
 
 
 class Mixed(nn.Module):
@@ -179,13 +166,14 @@ class DJExperts(Mixed):
         own = (config or ModelConfig()).replace(hidden_channels=hidden_channels, **options)
         configs = expert_configs(own, directed)
         if not configs:
-            raise ValueError("experts must name at least one that this graph can have")
+            raise ValueError("experts must name at least one")
         sizes = (in_channels, hidden_channels, out_channels, num_nodes)
         super().__init__(
             {name: DJGNN(*sizes, c.num_jumps, config=c) for name, c in configs.items()}
         )
         self.config, self.configs = own, configs
         self.in_channels, self.out_channels, self.num_nodes = in_channels, out_channels, num_nodes
+        self._prepared = EdgeMemory()
 
     def inputs_of(self, name: str, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
         """The features and the expert's own operators."""
@@ -194,9 +182,16 @@ class DJExperts(Mixed):
     def prepare(self, edge_index: Tensor, edge_weight: Tensor | None = None) -> ExpertOperators:
         """Operators of a graph in this model's precision, on its device."""
         adjacency = adjacency_matrix(edge_index, self.num_nodes, edge_weight)
-        return ExpertOperators.of(
-            adjacency, self.configs, self.weights.dtype, self.weights.device
-        )
+        return self.operators(Parts(adjacency, *self._kind))
+
+    @property
+    def _kind(self) -> tuple[torch.dtype, torch.device]:
+        return self.weights.dtype, self.weights.device
+
+    def operators(self, parts: Parts) -> ExpertOperators:
+        """The operators of all experts, from the parts of a graph or of a process."""
+        named = self.configs.items()
+        return ExpertOperators({name: parts.operators(**c.treatment()) for name, c in named})
 
     def forward(
         self,
@@ -215,12 +210,15 @@ class DJExperts(Mixed):
         """
         operators = edge_index
         if isinstance(operators, Tensor):
-            operators = self.prepare(operators, edge_weight)
+            operators = self._prepared(operators, edge_weight, self._kind, self.prepare)
+        first: Any = self.experts[self.names[0]]
+        inputs = (first.as_features(x), operators)  # converted once for all
         found = [
-            expert(*self.inputs_of(name, (x, operators)), generator=generator)
+            expert(*self.inputs_of(name, inputs), generator=generator)
             for name, expert in self.experts.items()
         ]
-        return self.combine([logits for logits, _ in found]), torch.stack([loss for _, loss in found]).sum()
+        logits, losses = zip(*found, strict=True)
+        return self.combine(logits), torch.stack(losses).sum()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self.names)})"

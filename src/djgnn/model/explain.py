@@ -97,13 +97,10 @@ def contributions(mixture: ConvexMixture, parts: Sequence[Tensor]) -> tuple[Tens
     Shapes:
         contributions ``[rows, branches, classes]``, bias ``[rows, classes]``.
     """
-    h = torch.cat(list(parts), dim=1)
-    width, branches = mixture.hidden_channels, mixture.alpha.numel()
-    blocks = mixture.weights[0].view(-1, branches, width) * mixture.alpha[:, None]
-    added = torch.einsum("nkh,ckh->nkc", h.view(-1, branches, width), blocks)
-    bias = mixture.biases[0].expand(h.shape[0], -1)
+    added = mixture.added(parts)
+    bias = mixture.biases[0].expand(added.shape[0], -1)
     for weight, more in zip(mixture.weights[1:], mixture.biases[1:], strict=True):
-        open_ = (added.sum(dim=1) + bias > 0).to(h.dtype)
+        open_ = (added.sum(dim=1) + bias > 0).to(added.dtype)
         added, bias = (added * open_[:, None]) @ weight.t(), (bias * open_) @ weight.t() + more
     return added, bias
 

@@ -82,9 +82,23 @@ class ConvexMixture(nn.Module):
             # `part`; as `part @ block.t()` one of them is ten times slower.
             h = h + (weight[:, begin:end] @ part.t()).t()
             begin = end
+        return self.rest(h)
+
+    def rest(self, h: Tensor) -> Tensor:
+        """Logits from what the first layer gave: the other layers."""
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
             h = F.linear(h.relu(), weight, bias)
         return h
+
+    def added(self, parts: Sequence[Tensor]) -> Tensor:
+        """What every branch adds to the first layer, whose bias comes on top.
+
+        Shapes:
+            parts as in :meth:`forward`, result ``[n, branches, width of the first layer]``.
+        """
+        h, shape = torch.cat(list(parts), dim=1), (self.alpha.numel(), self.hidden_channels)
+        blocks = self.weights[0].view(-1, *shape) * self.alpha[:, None]
+        return torch.einsum("nkh,ckh->nkc", h.view(h.shape[0], *shape), blocks)
 
     def __repr__(self) -> str:
         out, width = self.weights[-1].shape[0], self.weights[0].shape[1]

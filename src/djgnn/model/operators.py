@@ -77,20 +77,27 @@ class Parts:
             degree = np.asarray(own.sum(axis=1)).reshape(-1)
             sums = (torch.from_numpy(degree), torch.tensor(degree.sum()))
             degrees, volume = (part.to(device, dtype) for part in sums)
-            return SparseOperator.from_scipy(own, *self._kind), degrees, volume
+            return self.held(own), degrees, volume
 
         found: tuple[SparseOperator, Tensor, Tensor] = self._once(("rows", treatment), make)
         return found
 
-    def normalized(self, treatment: str, mean: bool) -> SparseOperator:
+    def held(self, matrix: sp.csr_array) -> SparseOperator:
+        """The rows of a matrix that are kept, all of them."""
+        return SparseOperator.from_scipy(matrix, *self._kind)
+
+    def normalized(self, treatment: str, mean: bool) -> Any:
         """The adjacency normalised, see :func:`gcn_normalize` and :func:`mean_normalize`."""
+        normalize = mean_normalize if mean else gcn_normalize
 
-        def make() -> SparseOperator:
-            normalize = mean_normalize if mean else gcn_normalize
-            return SparseOperator.from_scipy(normalize(treat(self._given, treatment)), *self._kind)
+        def make() -> Any:
+            return self.spreading(normalize(treat(self._given, treatment)))
 
-        found: SparseOperator = self._once(("normalized", treatment, mean), make)
-        return found
+        return self._once(("normalized", treatment, mean), make)
+
+    def spreading(self, matrix: sp.csr_array) -> Any:
+        """The rows of a matrix that are kept, to be multiplied by values of nodes."""
+        return self.held(matrix)
 
     def twins(self, treatment: str, look: bool) -> TwinClasses:
         """The twin classes; every node alone if one need not look for any."""
@@ -119,6 +126,32 @@ class Parts:
             homophilic=self.normalized(homophilic_adjacency, mean),
             twins=self.twins(pump_adjacency, twins),
         )
+
+
+class EdgeMemory:
+    """The operators of the edges that a model was last given; copies and pickles leave them out."""
+
+    def __init__(self) -> None:
+        self._held: tuple[tuple[Tensor | None, ...], list[int], Any, Any] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing is held."""
+        return {"_held": None}
+
+    def __call__(
+        self,
+        edge_index: Tensor,
+        edge_weight: Tensor | None,
+        kind: tuple[torch.dtype, torch.device],
+        prepare: Callable[[Tensor, Tensor | None], Any],
+    ) -> Any:
+        """What `prepare` makes of the edges, anew where they or the model's kind have changed."""
+        given, held = (edge_index, edge_weight), self._held
+        versions = [part._version for part in given if part is not None]
+        same = held is not None and all(a is b for a, b in zip(held[0], given, strict=True))
+        if held is None or not same or held[1:3] != (versions, kind):
+            self._held = held = (given, versions, kind, prepare(*given))
+        return held[3]
 
 
 def graph_operators(

@@ -20,14 +20,17 @@ from torch import Tensor
 from djgnn.errors import DJGNNWarning
 from djgnn.model import DJGNN
 from djgnn.model.experts import Mixed
-from djgnn.model.explain import contributions
 from djgnn.training.config import TrainConfig
+from djgnn.training.decoupled import prepare
 from djgnn.training.inputs import initialize, seeded
 from djgnn.training.loop import ExpertRecord, Fitted, Targets, fit
+from djgnn.training.passes import choose_passes
 from djgnn.training.progress import EpochRecord, Hooks
 from djgnn.training.selection import decision, score
 
 ROUNDS = 200
+APART = 1009
+"""Between the seeds of two experts."""
 
 
 def mixing_weights(likelihood: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -86,21 +89,22 @@ def fit_experts(
     hooks = hooks or Hooks()
     found: dict[str, Fitted] = {}
     trouble: FloatingPointError | None = None
-    device = targets.train.device
-    for number, (name, expert) in enumerate(module.experts.items()):
-        initialize(expert, seed + 1009 * number)
-        own = seeded(seed + 1009 * number, device)
+    seeds = {name: seed + APART * number for number, name in enumerate(module.names)}
+    for name, expert in module.experts.items():
+        own, generator = module.inputs_of(name, inputs), seeded(seeds[name], targets.train.device)
+        prepare(expert, own, config, seeds[name])
         try:
-            fitted = fit(
-                expert, module.inputs_of(name, inputs), targets, config, own, _of(hooks, name)
-            )
+            fitted = fit(expert, own, targets, config, generator, _of(hooks, name))
         except FloatingPointError as error:
             trouble = error
             warnings.warn(f"expert {name} left out: {error}", DJGNNWarning, stacklevel=2)
             continue
-        found[name] = _without_idle_jumps(fitted, module.inputs_of(name, inputs), targets)
+        found[name] = _without_idle_jumps(fitted, own, targets, config)
         if fitted.interrupted:
             break
+    for name, expert in module.experts.items():
+        if name not in found:  # diverged or never begun: weights that are numbers, for one seed one
+            initialize(expert, seeds[name])
     if not found:
         raise trouble or FloatingPointError("training diverged: there is no expert")
     return _mixed(module, found, targets)
@@ -178,7 +182,9 @@ def _dropped(module: Any) -> tuple[str, ...]:
 
 
 @torch.no_grad()
-def _without_idle_jumps(fitted: Fitted, inputs: tuple[Any, Any], targets: Targets) -> Fitted:
+def _without_idle_jumps(
+    fitted: Fitted, inputs: tuple[Any, Any], targets: Targets, config: TrainConfig
+) -> Fitted:
     """Take out the jumps without which validation is no worse, one after the other.
 
     Only automatic jumps are taken out: a number that was asked for is kept.
@@ -186,21 +192,21 @@ def _without_idle_jumps(fitted: Fitted, inputs: tuple[Any, Any], targets: Target
     module = fitted.module
     if not isinstance(module, DJGNN) or module.config.num_jumps != "auto" or module.jumps is None:
         return fitted
-    module.eval()
-    view: Any = module.view(*inputs)
-    encoding = module.encode(view)
-    parts = [view.gather(branch(encoding, view)) for branch in module.parts]
-    added, bias = contributions(module.mixture, parts)
-    rows, y = targets.val, targets.val_y
-    far = [k for k, name in enumerate(module.branch_names) if name.startswith("jump")][1:]
-    total = added.sum(dim=1) + bias
-    best = float(F.cross_entropy(total[rows], y))
+    passes: Any = choose_passes(module, inputs, targets, config)
+    added, mixture = passes.added(targets.val), module.mixture
+
+    def loss(first: Tensor) -> float:
+        return float(F.cross_entropy(mixture.rest(first), targets.val_y))
+
+    total = added.sum(dim=1) + mixture.biases[0]
+    far = [module.branch_names.index(name) for name in module.jumps.labels[1:]]
+    best = loss(total)
     while far:
-        losses = [float(F.cross_entropy((total - added[:, k])[rows], y)) for k in far]
+        losses = [loss(total - added[:, k]) for k in far]
         least = int(np.argmin(losses))
         if losses[least] > best:
             break
         number, best = far.pop(least), losses[least]
         total = total - added[:, number]
-        module.mixture.drop(number)
-    return dataclasses.replace(fitted, logits=total)
+        mixture.drop(number)
+    return dataclasses.replace(fitted, logits=passes.evaluate())

@@ -20,9 +20,12 @@ WARM_UP = 3
 
 
 def can_be_captured(module: DJGNN, operators: GraphOperators) -> bool:
-    """Whether a step needs no host synchronisation: a GPU, Triton, and few enough points."""
+    """Whether a step needs no host synchronisation: a GPU, Triton, and few enough points.
+
+    Without jumps any step is, but a captured one keeps its memory, and large ones gain nothing.
+    """
     if module.pump is None:
-        return operators.degree.is_cuda
+        return operators.degree.is_cuda and capturable(operators.num_nodes, 0)
     ranks, engine = module.num_ranks, module.config.engine
     fits = capturable(operators.twins.num_classes, ranks)
     return fits and on_tiles(engine, module.pump.weight.t(), ranks)

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from djgnn.errors import InputError
 from djgnn.graph import Graph
 from djgnn.graph.operator import SparseOperator
-from djgnn.model import DJGNN, DJExperts, graph_operators
-from djgnn.model.experts import ExpertOperators, is_directed
+from djgnn.model import DJGNN, DJExperts
+from djgnn.model.experts import is_directed
+from djgnn.model.operators import Parts
 from djgnn.training.config import RunConfig
 
 if TYPE_CHECKING:
@@ -88,11 +89,7 @@ def build_djgnn(
 
         return shard_djgnn(config, graph, group, device)
     module = blank_djgnn(config, graph)
-    operators: Any
-    if isinstance(module, DJExperts):
-        operators = ExpertOperators.of(graph.adjacency, module.configs, device=device)
-    else:
-        operators = graph_operators(graph.adjacency, **config.model.treatment(), device=device)
+    operators = module.operators(Parts(graph.adjacency, device=device))
     return module.to(device), (features(graph, device), operators)
 
 

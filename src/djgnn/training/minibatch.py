@@ -129,6 +129,10 @@ class BatchPasses:
         """Logits of all nodes, without dropout or gradients."""
         return self.batched.evaluate(self.tables(), self.batch_size)
 
+    def added(self, nodes: Tensor) -> Tensor:
+        """See :meth:`djgnn.training.passes.ViewPasses.added`; batch by batch."""
+        return self.batched.added(nodes, self.tables(), self.batch_size)
+
     @property
     def encoding(self) -> Encoding | None:
         """U and the filters of the last evaluation."""

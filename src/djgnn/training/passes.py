@@ -51,6 +51,9 @@ def choose_passes(
         targets: Training nodes and their labels.
         config: Weight of the pump loss, size of a batch.
 
+    Where batches are asked for, networks that have none (:attr:`DJGNN.in_batches`) are trained
+    whole.
+
     Raises:
         InputError: If batches are asked of a model that has none.
     """
@@ -73,7 +76,7 @@ def choose_passes(
             "batch_size: several processes share the rows already; leave it out, or start one "
             f"process (got {size})"
         )
-    if size is not None and size < module.num_nodes and module.pump is not None:
+    if size is not None and size < module.num_nodes and module.in_batches:
         from djgnn.training.minibatch import BatchPasses
 
         return BatchPasses(module, inputs, targets, config)
@@ -141,6 +144,20 @@ class ViewPasses(_Update):
         self._encoding = self.module.encode(self.view)
         with torch.no_grad():
             return self.view.gather(self.module.decode(self._encoding.detach(), self.view))
+
+    @torch.no_grad()
+    def added(self, nodes: Tensor) -> Tensor:
+        """What every branch adds to the first layer of the classifier, without dropout.
+
+        Args:
+            nodes: Ascending.
+
+        Shapes:
+            nodes ``[m]``, result ``[m, branches, width of the first layer]``.
+        """
+        self.module.eval()
+        rows = self.view.rows(nodes)
+        return rows.gather(self.module.added(rows))
 
     def reduce(self) -> None:
         """Sum the gradients of all processes."""

@@ -6,17 +6,16 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from djgnn.graph import Graph
 from djgnn.graph.checks import check_trainable
-from djgnn.model import DJGNN
 from djgnn.model.experts import Mixed
 from djgnn.training import calibration
 from djgnn.training.config import TrainConfig
+from djgnn.training.decoupled import prepare
 from djgnn.training.experts import fit_experts
-from djgnn.training.inputs import initialize, seeded
+from djgnn.training.inputs import seeded
 from djgnn.training.loop import Fitted, Targets, fit
 from djgnn.training.progress import Hooks
 from djgnn.training.selection import SplitResult, judge
@@ -52,35 +51,10 @@ def train(
     if isinstance(module, Mixed):
         fitted = fit_experts(module, inputs, targets, config, seed, hooks)
     else:
-        initialize(module, seed)
-        if config.decoupled and isinstance(module, DJGNN):
-            train_pump(module, inputs, config)
+        prepare(module, inputs, config, seed)
         fitted = fit(module, inputs, targets, config, seeded(seed, device), hooks)
     held = fitted.logits[targets.val].cpu().numpy()
     scale = calibration.temperature(held, targets.val_y.cpu().numpy())
     fitted = dataclasses.replace(fitted, temperature=scale)
     labels = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y[parts.test]
     return fitted, judge(fitted, labels, graph.metric, split)
-
-
-def train_pump(module: DJGNN, inputs: tuple[Any, Any], config: TrainConfig) -> float:
-    """Train the pump alone, without labels, then fix the filters (the paper's large-graph mode).
-
-    Returns:
-        The pump's last loss.
-    """
-    view: Any = module.view(*inputs)
-    if module.pump is None:
-        raise ValueError("a model without jumps has no pump to train")
-    optimizer = torch.optim.Adam(module.pump.parameters(), lr=config.pump_lr)
-    value = float("nan")
-    for _ in range(config.pump_epochs):
-        optimizer.zero_grad(set_to_none=True)
-        loss: Any = view.positions(module.pump).loss
-        loss.backward()
-        view.reduce(module.pump.parameters())
-        optimizer.step()
-        value = float(loss.detach())
-    optimizer.zero_grad(set_to_none=True)  # the next optimiser must not find this gradient
-    module.freeze_pump(view)
-    return value

@@ -37,6 +37,8 @@ class Branch(nn.Module):
 
     name: ClassVar[str]
     """Its attribute in the model, and the beginning of its names in the mixture."""
+    whole: bool = False
+    """Whether the values of a few nodes need those of all, so that it has no mini-batches."""
 
     @classmethod
     def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> Branch | None:

@@ -41,6 +41,7 @@ class DeepBranch(Branch):
     """
 
     name = "deep"
+    whole = True
 
     def __init__(
         self, in_channels: int, hidden_channels: int, num_layers: int, dropout: float = DROPOUT
@@ -64,7 +65,7 @@ class DeepBranch(Branch):
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Layers uniform in +-1/sqrt(fan in), the first Glorot; norms the identity."""
         width = self.weight.shape[1]
-        glorot(self.weight, *self.weight.shape, generator)
+        glorot(self.weight, self.weight.shape[0], width, generator)
         nn.init.zeros_(self.bias)
         bound = (2 * width) ** -0.5
         nn.init.uniform_(self.layers, -bound, bound, generator=generator)

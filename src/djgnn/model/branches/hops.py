@@ -39,6 +39,7 @@ class HopBranch(Branch):
     ) -> None:
         super().__init__()
         self.hidden_channels, self.num_hops, self.dropout = hidden_channels, num_hops, dropout
+        self.whole = num_hops > 0
         width = (num_hops + 1) * hidden_channels
         self.weight = nn.Parameter(torch.empty(in_channels, width))
         self.bias = nn.Parameter(torch.empty(width))

@@ -79,7 +79,7 @@ class JumpBranches(Branch):
         """Glorot for each branch alone, rows of A as in the structure branch; biases zero."""
         if self.inner is not None:
             features, rows = self.inner["features"], self.inner["rows"]
-            glorot(features, *features.shape, generator)
+            glorot(features, features.shape[0], features.shape[1], generator)
             bound = rows.shape[0] ** -0.5
             nn.init.uniform_(rows, -bound, bound, generator=generator)
             nn.init.zeros_(self.inner["bias"])
@@ -90,7 +90,8 @@ class JumpBranches(Branch):
         """X W of all branches, side by side; or the hidden states before their activation."""
         if self.inner is None:
             return view.features @ self.weight
-        seen = view.features @ self.inner["features"] + view.source_rows @ self.inner["rows"]
+        seen: Tensor = view.features @ self.inner["features"]
+        seen = seen + view.source_rows @ self.inner["rows"]
         return seen.add_(self.inner["bias"])
 
     def forward(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -15,10 +16,10 @@ from djgnn.filters.aggregate import looped_entries, normalize_entries, sum_entri
 from djgnn.filters.table import rank_weights
 from djgnn.graph import Graph
 from djgnn.graph.operator import SparseOperator
-from djgnn.jumps import TwinClasses, single_classes, twin_classes
-from djgnn.model import DJGNN
+from djgnn.jumps import TwinClasses
+from djgnn.model import DJGNN, DJExperts
 from djgnn.model.dropout import Window
-from djgnn.model.operators import gcn_normalize, treat
+from djgnn.model.operators import Parts
 from djgnn.model.views import Encoding, Features, View, Windows
 from djgnn.pump import DiffusionPump, PumpOutput
 from djgnn.pump.pump import gram_orthogonality, pump, ratio_of
@@ -212,9 +213,68 @@ class ShardView(View):
         return replace(encoding, table=FilterTable(index, weight, table.branches))
 
 
+class ShardParts(Parts):
+    """Parts of the rows of one process; every process must ask for the same at the same time.
+
+    Args:
+        adjacency: A as given, whole.
+        group: The processes.
+        shard: Whose nodes are whose.
+        dtype: Precision of the values.
+        device: Where the rows will live.
+    """
+
+    def __init__(
+        self,
+        adjacency: Any,
+        group: Group,
+        shard: Shard,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        super().__init__(adjacency, dtype, device)
+        self._group, self._shard = group, shard
+        self._own = slice(shard.first, shard.last)
+
+    def held(self, matrix: sp.csr_array) -> SparseOperator:
+        """The own rows."""
+        return super().held(matrix[self._own])
+
+    def spreading(self, matrix: sp.csr_array) -> HaloOperator:
+        """The own rows, to be multiplied by values that live on all processes."""
+        return HaloOperator.of(self._shard, matrix[self._own], *self._kind)
+
+    def operators(  # type: ignore[override]
+        self,
+        pump_adjacency: str = "given",
+        homophilic_adjacency: str = "given",
+        mean: bool = False,
+        twins: bool = True,
+    ) -> ShardOperators:
+        """See :func:`djgnn.model.graph_operators`."""
+        whole = super().operators(pump_adjacency, homophilic_adjacency, mean, twins)
+
+        def own() -> list[Tensor]:
+            mine = whole.twins.class_of[self._own]
+            return list(torch.unique(mine, return_inverse=True))
+
+        classes, place = self._once(("own", whole.twins), own)
+        return ShardOperators(
+            group=self._group,
+            shard=self._shard,
+            adjacency=whole.adjacency,
+            degree=whole.degree,
+            volume=whole.volume,
+            homophilic=cast(HaloOperator, whole.homophilic),
+            twins=whole.twins,
+            classes=classes,
+            place=place,
+        )
+
+
 def shard_djgnn(
     config: RunConfig, graph: Graph, group: Group, device: torch.device | str = "cpu"
-) -> tuple[DJGNN, tuple[Any, ShardOperators]]:
+) -> tuple[DJGNN | DJExperts, tuple[Any, Any]]:
     """A DJ-GNN for a graph, and this process's rows of its inputs.
 
     The graph is read whole by every process; what is kept for training are its own rows.
@@ -226,43 +286,5 @@ def shard_djgnn(
     edges = np.diff(graph.adjacency.indptr)
     shard = Shard.balanced(edges, group.size, group.rank)
     x = feature_matrix(graph)[shard.first : shard.last]
-    operators = shard_operators(graph.adjacency, group, shard, config.model.treatment(), device)
+    operators = module.operators(ShardParts(graph.adjacency, group, shard, device=device))
     return module, (dense_or_sparse(x, device), operators)
-
-
-def shard_operators(
-    adjacency: Any,
-    group: Group,
-    shard: Shard,
-    treatment: dict[str, Any],
-    device: torch.device | str = "cpu",
-    dtype: torch.dtype = torch.float32,
-) -> ShardOperators:
-    """Prepare the rows of one process.
-
-    Args:
-        adjacency: A as given, whole.
-        group: The processes.
-        shard: Whose nodes are whose.
-        treatment: See :meth:`djgnn.model.ModelConfig.treatment`.
-        device: Where the rows will live.
-        dtype: Precision of the values.
-    """
-    own = slice(shard.first, shard.last)
-    whole = treat(adjacency, treatment["pump_adjacency"])
-    degree = np.asarray(whole.sum(axis=1)).reshape(-1)
-    twins = twin_classes(whole) if treatment["twins"] else single_classes(whole.shape[0])
-    classes, place = np.unique(twins.class_of.numpy()[own], return_inverse=True)
-    adjacent = SparseOperator.from_scipy(whole[own], dtype, device)
-    normalized = gcn_normalize(treat(adjacency, treatment["homophilic_adjacency"]))[own]
-    return ShardOperators(
-        group=group,
-        shard=shard,
-        adjacency=adjacent,
-        degree=torch.from_numpy(degree).to(device=device, dtype=dtype),
-        volume=torch.tensor(float(degree.sum()), dtype=dtype, device=device),
-        homophilic=HaloOperator.of(shard, normalized, dtype, device),
-        twins=twins.to(device),
-        classes=torch.from_numpy(classes).to(device),
-        place=torch.from_numpy(place.reshape(-1)).to(device),
-    )
