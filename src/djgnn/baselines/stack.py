@@ -39,7 +39,10 @@ class Stack(Mixed):
     def __init__(
         self, options: StackOptions, in_channels: int, out_channels: int, num_nodes: int
     ) -> None:
-        own: dict[str, Any] = {"hidden_channels": options.hidden_channels, "dropout": options.dropout}
+        own: dict[str, Any] = {
+            "hidden_channels": options.hidden_channels,
+            "dropout": options.dropout,
+        }
         sizes = (in_channels, out_channels, num_nodes)
         super().__init__(
             {

@@ -19,8 +19,8 @@ def branch_ranks(
     cumulative   0..K       0: none; k: 1..k
     ============ ========== ======================================================
 
-    With ``num_jumps="auto"`` the shells grow geometrically, 1, 2, 3-4, 5-8, 9-16, 17-32: few filters
-    that reach far. Shells that a graph of `num_nodes` nodes cannot fill are left out.
+    With ``num_jumps="auto"`` the shells grow geometrically, 1, 2, 3-4, 5-8, 9-16, 17-32: few
+    filters that reach far. Shells that a graph of `num_nodes` nodes cannot fill are left out.
 
     The recursion of Eq. 5 starts from the identity, so away from the diagonal, which the self loop
     overwrites anyway, it keeps k, k-2, k-4, ... too: ``paper`` is ``author`` with one branch more.

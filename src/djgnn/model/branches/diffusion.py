@@ -22,7 +22,8 @@ RESTART = 0.1
 
 
 class DiffusionBranch(Branch):
-    r"""Hidden states summed over hops, :math:`\sum_k \gamma_k \hat A^k\, \mathrm{ReLU}(\bar X W + b)`.
+    r"""Hidden states summed over hops,
+    :math:`\sum_k \gamma_k \hat A^k\, \mathrm{ReLU}(\bar X W + b)`.
 
     The rows of :math:`\bar X` are those of X divided by the sums of their absolute values. The
     weights :math:`\gamma` are learned (Chien et al., GPR-GNN, 2021): alternating signs let it take
@@ -39,6 +40,7 @@ class DiffusionBranch(Branch):
     """
 
     name = "diffusion"
+    whole = True
 
     def __init__(
         self, in_channels: int, hidden_channels: int, num_hops: int, dropout: float = 0.0
@@ -58,7 +60,7 @@ class DiffusionBranch(Branch):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Glorot, biases zero; hops as a walk with restart weighs them."""
-        glorot(self.weight, *self.weight.shape, generator)
+        glorot(self.weight, self.weight.shape[0], self.weight.shape[1], generator)
         nn.init.zeros_(self.bias)
         with torch.no_grad():
             hops = torch.arange(self.num_hops + 1, dtype=self.gamma.dtype)
