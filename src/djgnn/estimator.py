@@ -33,20 +33,20 @@ NAMED = ("num_jumps", "hidden_channels", "dropout", "lr", "weight_decay", "epoch
 class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify the nodes of a graph from the labels of some of them.
 
-    A part of the labels is set aside to choose the epoch on and to calibrate the probabilities;
-    labels of other nodes are never looked at. All nodes of the graph are classified, and so are
-    nodes that arrive later, without retraining.
+    A part of the labels is set aside to choose epochs and weights of experts on, and to calibrate
+    the probabilities; labels of other nodes are never looked at. All nodes of the graph are
+    classified, and so are nodes that arrive later, without retraining.
 
     Args:
         preset: ``"default"``, ``"author"`` or ``"paper"``. It gives the value of every parameter
             from `num_jumps` to `patience` that is ``None``.
-        num_jumps: Number of jumps K.
+        num_jumps: Number of jumps K, or ``"auto"``.
         hidden_channels: Width of every branch.
         dropout: Dropout rate.
         lr: Learning rate.
-        weight_decay: Weight decay.
-        epochs: Most epochs to run.
-        patience: Stop after this many epochs without a better validation score.
+        weight_decay: Weight decay, or ``"auto"``.
+        epochs: Most epochs to run, of every expert.
+        patience: Stop after this many epochs without a better one on validation.
         options: Any other option of :class:`djgnn.model.ModelConfig` or
             :class:`djgnn.training.TrainConfig`, such as ``{"support": "paper"}``. A parameter
             above wins over the option of its name.
@@ -60,10 +60,12 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes_: The labels, sorted.
         transduction_: The predicted label of every node of the fitted graph.
         probabilities_: Its calibrated probabilities, columns as `classes_`.
-        embedding_: Positions U of the nodes, ``[n, p]``.
-        history_: One record per epoch.
+        embedding_: Positions U of the nodes, ``[n, p]``; of a mixture those of the expert with
+            jumps that has the largest weight, without columns where there is none.
+        history_: One record per epoch, of a mixture one expert after the other.
         validation_score_: Score on the part set aside, in percent.
-        branch_weights_: The learned mixing weight of every branch.
+        branch_weights_: The weight of every expert of a mixture (the preset ``default``), or of
+            every branch of one network (``author``, ``paper``).
         temperature_: What logits are divided by before the softmax.
         model_: The torch module.
 
@@ -74,19 +76,21 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         >>> clf = DJClassifier(epochs=5, hidden_channels=8).fit(graph, known)
         >>> clf.predict(graph).shape == (graph.num_nodes,)
         True
-        >>> clf.explain(graph.names()[0]).branches[0].branch
-        'jump0'
+        >>> found = clf.explain(graph.names()[0])
+        >>> shares = sum(part.shares[found.prediction] for part in found.experts)
+        >>> bool(np.isclose(shares, np.exp(found.logits[found.prediction])))
+        True
     """
 
     def __init__(
         self,
         preset: str = "default",
         *,
-        num_jumps: int | None = None,
+        num_jumps: int | str | None = None,
         hidden_channels: int | None = None,
         dropout: float | None = None,
         lr: float | None = None,
-        weight_decay: float | None = None,
+        weight_decay: float | str | None = None,
         epochs: int | None = None,
         patience: int | None = None,
         options: Mapping[str, Any] | None = None,
@@ -187,7 +191,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.classes_[best])
 
     def explain(self, node: str | int) -> Explanation:
-        """Which branches and which neighbours made a node's prediction, and how much.
+        """Which experts, branches and neighbours made a node's prediction, and how much.
 
         Args:
             node: A node of the fitted graph, by name or by number.
@@ -344,7 +348,5 @@ def _arguments(stored: StoredModel) -> dict[str, Any]:
         for name, value in mine[section].items()
         if value != usual[section][name]
     }
-    if stored.card.get("structure_gate"):  # the gate would decide again
-        options.pop("structure", None)
     named = {name: options.pop(name) for name in NAMED if options.get(name) is not None}
     return {"preset": preset, **named, "options": options or None}

@@ -78,7 +78,7 @@ def visit(browser: Any) -> Iterator[Any]:
 
 
 def _fit(graph: Graph, out: Path, dataset: str | None = None, **changes: Any) -> Path:
-    recipe = resolve("default", dataset, hidden_channels=8, structure_gate=False, **changes)
+    recipe = resolve("default", dataset, hidden_channels=8, **changes)
     run_fit(graph, recipe, FitOptions(out, device="cpu", record=True, quiet=True))
     return out
 

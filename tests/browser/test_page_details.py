@@ -40,7 +40,7 @@ def test_runs_alone_have_no_memory_chart_and_no_score_called_done(
 def test_long_class_names_leave_room_for_the_bars(visit: Any, tmp_path: Path) -> None:
     graph = random_splits(heterophilic_sbm(64))
     names = tuple(f"a class whose name is some fifty letters long, no {c}" for c in range(4))
-    recipe = resolve("default", None, hidden_channels=8, structure_gate=False, epochs=3)
+    recipe = resolve("default", None, hidden_channels=8, epochs=3)
     options = FitOptions(tmp_path / "run", device="cpu", quiet=True)
     run_fit(dataclasses.replace(graph, class_names=names), recipe, options)
     for width in (1280, 390):

@@ -43,7 +43,10 @@ def test_every_node_is_classified(graph: Graph, fitted: DJClassifier) -> None:
     assert (fitted.transduction_ == fitted.predict(graph)).all()
     assert fitted.embedding_.shape == (graph.num_nodes, 5)
     assert sum(fitted.branch_weights_.values()) == pytest.approx(1)
-    assert len(fitted.history_) == 15
+    assert tuple(fitted.branch_weights_) == fitted.model_.names
+    assert {(r.expert, r.epoch) for r in fitted.history_} == {
+        (name, epoch) for name in fitted.model_.names for epoch in range(15)
+    }
     unseen = np.where(np.arange(graph.num_nodes) % 2 == 1, graph.y, -1)
     assert fitted.score(graph, unseen) > 0.3  # four classes
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -17,7 +19,8 @@ SETS = ("texas", "cora", "chameleon", "citeseer", "actor")
 
 
 def built(graph: Graph, **options: object) -> tuple[DJGNN, tuple]:
-    module, inputs = build_djgnn(resolve("default", None, hidden_channels=8, **options), graph)
+    options = {"hidden_channels": 8, "experts": (), **options}
+    module, inputs = build_djgnn(resolve("default", None, **options), graph)
     initialize(module, 1)
     with torch.no_grad():
         module.mixture.alpha_logits.copy_(torch.linspace(-1, 1, len(module.branch_names)))
@@ -71,6 +74,53 @@ def test_neighbours_are_the_rows_of_the_filters() -> None:
             float(inputs[1].homophilic.to_dense()[node].sum()), abs=1e-5
         )
         assert found.to_dict()["branches"][0]["by_twins"] in (True, False)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_shares_of_the_experts_sum_to_the_probabilities(symmetric: bool) -> None:
+    graph = random_splits(heterophilic_sbm(60))
+    if symmetric:
+        both = np.concatenate([graph.edge_index, graph.edge_index[::-1]], axis=1)
+        graph = dataclasses.replace(graph, edge_index=both)
+    module, inputs = build_djgnn(resolve("default", None, hidden_channels=8), graph)
+    initialize(module, 1)
+    count = len(module.names)
+    module.weights.copy_(torch.linspace(0, 1, count) / (count / 2))  # the first has none
+    shares = module.eval()(*inputs)[0].detach().exp()
+    found = explain(module, inputs, graph, 17)
+    assert [part.expert for part in found.experts] == list(module.names[:0:-1])
+    for c, name in enumerate(graph.classes()):
+        total = sum(part.shares[name] for part in found.experts)
+        assert total == pytest.approx(float(shares[17, c]), abs=1e-6)
+        assert np.exp(found.logits[name]) == pytest.approx(total, abs=1e-9)
+    assert found.prediction == graph.classes()[int(shares[17].argmax())]
+    for part in found.experts:
+        assert sum(part.probabilities.values()) == pytest.approx(1)
+        assert part.shares == pytest.approx(
+            {c: part.weight * p for c, p in part.probabilities.items()}
+        )
+        expert = module.experts[part.expert]
+        own = expert(*module.inputs_of(part.expert, inputs))[0][17]
+        assert list(part.logits.values()) == pytest.approx(own.tolist(), abs=1e-5)
+        for c, logit in part.logits.items():
+            total = part.bias[c] + sum(b.contributions[c] for b in part.branches)
+            assert total == pytest.approx(logit, abs=1e-5)
+        assert tuple(b.branch for b in part.branches) == expert.branch_names
+    plain = found.to_dict()["experts"][0]["branches"][0]
+    assert plain["by_twins"] in (True, False)
+
+
+def test_hops_see_the_powers_of_the_graph() -> None:
+    graph = heterophilic_sbm(60)
+    alone = {"jumps": False, "homophilic": False, "structure": False}
+    module, inputs = built(graph, hops=3, **alone)
+    dense = inputs[1].homophilic.to_dense()
+    for hops, part in enumerate(explain(module, inputs, graph, 9).branches):
+        row = torch.linalg.matrix_power(dense, hops)[9]
+        listed = [near.weight for near in part.neighbours]
+        assert listed == pytest.approx(row.sort(descending=True).values[: len(listed)].tolist())
+        assert len(listed) + part.neighbours_left_out == int((row > 0).sum())
+        assert all(near.weight == pytest.approx(float(row[near.node])) for near in part.neighbours)
 
 
 def test_twins_are_named_as_such() -> None:

@@ -36,7 +36,7 @@ def hostile_graph(num_nodes: int = 96) -> Graph:
 
 def make_run(folder: Path, graph: Graph, *, sample: int = 700, **changes: object) -> Path:
     """Train a little, recorded, and write the folder."""
-    options = {"hidden_channels": 8, "epochs": 12, "structure_gate": False, **changes}
+    options = {"hidden_channels": 8, "epochs": 12, **changes}
     config = resolve("default", **options)
     module, inputs = build_djgnn(config, graph)
     recorder = Recorder(graph.num_nodes, sample)

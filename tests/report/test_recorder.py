@@ -23,7 +23,7 @@ def graph():
 
 
 def _train(graph, recorder, **changes):
-    options = {"hidden_channels": 8, "epochs": 9, **changes}
+    options = {"hidden_channels": 8, "epochs": 9, "experts": (), "num_jumps": 4, **changes}
     config = resolve("default", **options)
     module, inputs = build_djgnn(config, graph)
     fitted, _ = train(module, inputs, graph, 0, config.training, 0, Hooks(observer=recorder))
@@ -56,11 +56,29 @@ def test_snapshots_are_those_of_the_run(graph):
     assert set(found.epochs.tolist()) == {0, 1, 2, 3, 4, 5, 6, 8} | {fitted.epoch}
 
 
-def test_with_a_gate_the_kept_model_is_the_one_recorded(graph):
+def test_of_a_mixture_the_heaviest_expert_with_jumps_is_recorded(graph):
     recorder = Recorder(graph.num_nodes)
-    fitted, inputs = _train(graph, recorder, structure_gate=True)
-    found = recorder.finish(fitted, inputs)
-    assert found.alpha.shape == (len(fitted.history), len(fitted.module.branch_names))
+    fitted, inputs = _train(
+        graph, recorder, experts=("features", "joint", "jumps"), num_jumps="auto"
+    )
+    for name in ("joint", "jumps"):
+        fitted.module.weights.copy_(torch.tensor([0.5, 0.1, 0.4]))
+        if name == "joint":
+            fitted.module.weights.copy_(torch.tensor([0.0, 0.8, 0.2]))
+        expert, own = fitted.module.experts[name], fitted.module.inputs_of(name, inputs)
+        found = recorder.finish(fitted, inputs)
+        record = next(record for record in fitted.experts if record.name == name)
+        with torch.no_grad():
+            output = expert.run(*own)
+        at = found.epochs.tolist().index(record.epoch)
+        assert np.array_equal(found.u[at], output.pump.u.numpy())
+        assert found.alpha.shape == (record.epochs, len(expert.branch_names))
+
+
+def test_without_jumps_there_is_nothing_to_record(graph):
+    for changes in ({"experts": ("features", "given")}, {"jumps": False}):
+        recorder = Recorder(graph.num_nodes)
+        assert recorder.finish(*_train(graph, recorder, **changes)) is None
 
 
 def test_a_fixed_scale_is_written_down(graph):

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import json
 import os
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.torch import load_file
+import torch
+import yaml
+from safetensors.torch import load_file, save_file
 
 from djgnn.errors import InputError
 from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.training import RunConfig, resolve, train
-from djgnn.training.folder import check_free, new_folder, read_card, read_predictions, write_run
+from djgnn.training.folder import (
+    check_free,
+    jumps_card,
+    new_folder,
+    read_card,
+    read_history,
+    read_predictions,
+    write_run,
+)
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.stored import load_model
 
@@ -46,11 +58,105 @@ def test_everything_is_there(finished) -> None:
     assert card["data"]["sha256"] == graph.content_hash
     assert card["result"]["test"] == result.test
     assert sum(card["alpha"].values()) == pytest.approx(1)
+    assert tuple(card["alpha"]) == fitted.module.names
+    assert card["experts"] == [
+        {**asdict(record), "dropped": list(record.dropped)} for record in fitted.experts
+    ]
+    assert [e["weight"] for e in card["experts"]] == pytest.approx(list(card["alpha"].values()))
     assert "torch" in card["versions"]
     weights = load_file(path / "weights.safetensors")
     assert weights.keys() == fitted.module.state_dict().keys()
     assert RunConfig.read_yaml(path / "config.yaml").model == fitted.module.config
     assert len((path / "history.csv").read_text().splitlines()) == len(fitted.history) + 1
+
+
+def test_the_card_says_how_many_jumps_are_used_and_how_far_they_reach(finished) -> None:
+    _, _, fitted, _ = finished
+    jumps = fitted.module.experts["jumps"]
+    assert jumps.branches[-2:] == ((9, 10, 11, 12, 13, 14, 15, 16), tuple(range(17, 33)))
+    module = copy.deepcopy(fitted.module)
+    for name in ("joint", "jumps"):
+        module.experts[name].mixture.reset_parameters()
+    module.experts["jumps"].mixture.drop(6)
+    module.experts["jumps"].mixture.drop(2)
+    found = {part.pop("expert"): part for part in jumps_card(module)}
+    assert found == {
+        "joint": {"used": 6, "reach": 32, "dropped": []},
+        "jumps": {"used": 4, "reach": 16, "dropped": ["jump2", "jump6"]},
+    }
+    module.weights[list(module.names).index("jumps")] = 0
+    assert [part["expert"] for part in jumps_card(module)] == ["joint"]
+
+
+def test_a_mixture_comes_back_from_its_folder(finished) -> None:
+    path, _, fitted, _ = finished
+    stored = load_model(path)
+    np.testing.assert_allclose(stored.logits, fitted.logits.numpy(), atol=1e-5)
+    heaviest = max(("joint", "jumps"), key=stored.card["alpha"].__getitem__)
+    expert = stored.module.experts[heaviest]
+    operators = stored.inputs[1].by_expert[heaviest]
+    with torch.no_grad():
+        u = expert.pump(operators.adjacency, operators.degree).u
+    np.testing.assert_array_equal(stored.positions, u.numpy())
+    assert [record.expert for record in read_history(path)] == [
+        record.expert for record in fitted.history
+    ]
+
+
+def test_a_model_without_jumps_has_no_positions(tmp_path: Path) -> None:
+    graph = random_splits(heterophilic_sbm(60))
+    config = resolve("default", None, hidden_channels=4, epochs=2, experts=("features", "given"))
+    module, inputs = build_djgnn(config, graph)
+    fitted, result = train(module, inputs, graph, 0, config.training, 0)
+    with new_folder(tmp_path / "run") as folder:
+        assert write_run(folder, graph, config, fitted, result, 0)["jumps"] is None
+    assert load_model(tmp_path / "run").positions.shape == (graph.num_nodes, 0)
+
+
+@pytest.mark.parametrize("weights", [[2.0, -1.0], [0.5, 0.2]])
+def test_weights_of_experts_that_mix_nothing_are_refused(finished, tmp_path, weights) -> None:
+    shutil.copytree(finished[0], tmp_path / "run")
+    file = tmp_path / "run" / "weights.safetensors"
+    state = load_file(file)
+    state["weights"] = torch.zeros_like(state["weights"])
+    state["weights"][:2] = torch.tensor(weights)
+    save_file(state, file)
+    with pytest.raises(InputError, match="must be at least 0 and sum to 1"):
+        load_model(tmp_path / "run")
+
+
+def test_a_run_of_version_0_1_is_read(tmp_path: Path) -> None:
+    """One network, a structure gate in card and configuration, no column of experts."""
+    graph = random_splits(heterophilic_sbm(60))
+    config = resolve(
+        "default", None, experts=(), num_jumps=5, hidden_channels=4, epochs=3, select=None
+    )
+    module, inputs = build_djgnn(config, graph)
+    fitted, result = train(module, inputs, graph, 0, config.training, 0)
+    with new_folder(tmp_path / "run") as folder:
+        card = write_run(folder, graph, config, fitted, result, 0)
+    assert card["experts"] == []
+    assert card["jumps"] == [{"expert": "", "used": 5, "reach": 5, "dropped": []}]
+    del card["experts"], card["jumps"]
+    card["structure_gate"] = {"with_structure": 60.0, "without_structure": 50.0}
+    (tmp_path / "run" / "result.json").write_text(json.dumps(card))
+    old = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    for section, names in (
+        ("model", ("experts", "jumps", "jump_inputs", "hops", "deep")),
+        ("training", ("label_smoothing", "select")),
+    ):
+        for name in names:
+            del old[section][name]
+    old["training"].update(structure_gate=True, weight_decay=0.0005)
+    (tmp_path / "run" / "config.yaml").write_text(yaml.safe_dump(old))
+    rows = (tmp_path / "run" / "history.csv").read_text().splitlines()
+    (tmp_path / "run" / "history.csv").write_text(
+        "".join(row.rpartition(",")[0] + "\n" for row in rows)
+    )
+    stored = load_model(tmp_path / "run")
+    np.testing.assert_allclose(stored.logits, fitted.logits.numpy(), atol=1e-5)
+    assert read_history(tmp_path / "run") == fitted.history
+    assert stored.explain(3).branches[0].branch == "jump0"
 
 
 def test_predictions_are_those_of_the_model(finished) -> None:

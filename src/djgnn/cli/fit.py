@@ -111,10 +111,7 @@ def _finished(graph: Graph, config: RunConfig, options: FitOptions) -> dict[str,
         return None
     found = (card["data"]["sha256"], card["metric"], card["result"]["split"], card["seed"])
     wanted = (graph.content_hash, graph.metric, options.split, options.seed)
-    written = RunConfig.read_yaml(out / CONFIG)
-    if config.training.structure_gate:  # the file says what the gate decided
-        written = written.replace(structure=config.model.structure)
-    if found != wanted or written != config:
+    if found != wanted or RunConfig.read_yaml(out / CONFIG) != config:
         raise InputError(
             f"{out}: holds a finished run of other data, options or seed; name another folder, or "
             "replace it with --overwrite instead of --resume"
@@ -151,10 +148,13 @@ def run_fit(
     card = _train_and_write(graph, config, options, group, quiet)
     console, result = Console(highlight=False, quiet=quiet), card["result"]
     test = "" if result["test"] is None else f", test {result['test']:.2f}"
+    what, most = f"epoch {result['epoch']}", max(card["alpha"].items(), key=lambda pair: pair[1])
+    if card["experts"]:
+        what = f"{len(card['experts'])} experts, most weight: {most[0]} {most[1]:.2f}"
     console.print(
         f"[bold]{escape(graph.name)}[/bold]: {graph.metric} "
         f"validation {result['validation']:.2f}{test} "
-        f"(epoch {result['epoch']}, chosen on validation; {result['seconds']:.1f} s)"
+        f"({what}; chosen on validation; {result['seconds']:.1f} s)"
     )
     console.print(f"predictions: {escape(str(options.out / 'predictions.csv'))}")
     if options.report and group.first:
@@ -164,8 +164,8 @@ def run_fit(
         console.print(f"report: {escape(str(write_run_page(load_run(options.out))))}")
     if card["interrupted"]:
         console.print(
-            "stopped early: the run holds the best epoch so far; repeat the command with --resume "
-            "to continue"
+            "stopped early: the run holds the best epoch so far, of a mixture the experts trained "
+            "so far; repeat the command with --resume to continue"
         )
     return card
 
@@ -191,7 +191,7 @@ def _train_and_write(
     with (
         epochs(quiet) as follow,
         stoppable(silent=not group.first) as asked,
-        training_memory(largest_block(config, graph.num_nodes, where.type)) as release,
+        training_memory(largest_block(config, graph, where.type)) as release,
     ):
         fitted, result = train(
             module,

@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from djgnn.graph import Graph
     from djgnn.training.config import RunConfig
 
 EVERY = 0.1
@@ -30,12 +31,19 @@ def c_library() -> Any:
     return library if hasattr(library, "malloc_trim") and hasattr(library, "mallopt") else None
 
 
-def largest_block(config: RunConfig, num_nodes: int, device: str) -> int:
-    """Bytes of the largest tensor of a DJ-GNN's step on a CPU: the embeddings of all branches."""
+def largest_block(config: RunConfig, graph: Graph, device: str) -> int:
+    """Bytes of the largest tensor of a step on a CPU: all embeddings of the widest network."""
+    import torch
+
+    from djgnn.model.mixture import ConvexMixture
+    from djgnn.training.inputs import blank_djgnn
+
     if device != "cpu":
         return 0
-    rows = min(num_nodes, config.training.batch_size or num_nodes)
-    return 4 * rows * config.model.hidden_channels * (config.model.num_jumps + 3)
+    with torch.device("meta"):  # sizes alone, nothing is allocated
+        parts = blank_djgnn(config, graph).modules()
+    widths = [part.weights[0].shape[1] for part in parts if isinstance(part, ConvexMixture)]
+    return 4 * int(max(widths)) * min(graph.num_nodes, config.training.batch_size or graph.num_nodes)
 
 
 @contextmanager

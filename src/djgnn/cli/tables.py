@@ -55,7 +55,7 @@ def run_bench(options: CellOptions, recipe: Recipe) -> dict[str, Any]:
     settled = recipe.resolve(graph.name, model)
     where, largest = choose_device(options.device), 0
     if isinstance(settled, RunConfig):
-        largest = largest_block(settled, graph.num_nodes, where.type)
+        largest = largest_block(settled, graph, where.type)
     with epochs(quiet) as follow, training_memory(largest) as release:
         cell = run_cell(
             model,

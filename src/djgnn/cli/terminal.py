@@ -101,7 +101,8 @@ def epochs(quiet: bool = False) -> Iterator[Follower]:
             task = bar.add_task(title, total=None)
 
             def report(total: int, record: EpochRecord) -> None:
-                name = f"{title}: validation {record.validation:.1f}"
+                who = f"{title}, {record.expert}" if record.expert else title
+                name = f"{who}: validation {record.validation:.1f}"
                 bar.update(task, total=total, completed=record.epoch + 1, description=name)
                 if after is not None:
                     after(record.epoch)

@@ -222,3 +222,33 @@ class DJExperts(Mixed):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self.names)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A network of a model: an expert with its weight, or the model itself, without a name."""
+
+    name: str
+    weight: float
+    module: DJGNN
+    model: DJGNN | DJExperts
+
+    def inputs_of(self, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
+        """What the network takes, of what the whole model takes."""
+        model = self.model
+        return model.inputs_of(self.name, inputs) if isinstance(model, DJExperts) else inputs
+
+
+def networks(model: DJGNN | DJExperts) -> tuple[Network, ...]:
+    """The networks that have a part in a model's answer, of the largest weight first."""
+    if isinstance(model, DJGNN):
+        return (Network("", 1.0, model, model),)
+    experts: Any = model.experts.items()
+    named = zip(experts, model.weights.tolist(), strict=True)
+    found = [Network(name, weight, own, model) for (name, own), weight in named if weight > 0]
+    return tuple(sorted(found, key=lambda network: -network.weight))
+
+
+def jump_network(model: DJGNN | DJExperts) -> Network | None:
+    """The network with jumps that has the largest weight, if there is any."""
+    return next((n for n in networks(model) if n.module.pump is not None), None)

@@ -1,9 +1,14 @@
-"""Why a node got its class: exact contributions of the branches, and who stands behind each."""
+"""Why a node got its class: exact shares of the experts, contributions of their branches, and who
+stands behind each.
+"""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any
 
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -11,8 +16,9 @@ from djgnn.filters.aggregate import normalized_entries
 from djgnn.filters.table import safe_norm
 from djgnn.graph import Graph
 from djgnn.graph.operator import SparseOperator
-from djgnn.model.branches import JumpBranches
+from djgnn.model.branches import HopBranch, JumpBranches
 from djgnn.model.djgnn import DJGNN
+from djgnn.model.experts import DJExperts, networks
 from djgnn.model.mixture import ConvexMixture
 from djgnn.model.operators import GraphOperators
 from djgnn.model.views import DJOutput
@@ -62,8 +68,31 @@ class BranchPart:
 
 
 @dataclass(frozen=True)
+class ExpertPart:
+    """What one expert says of a node, and what it adds to the answer.
+
+    `probabilities` are its own, `shares` the same times its weight. Its `logits` are `bias` plus
+    the contributions of its branches.
+    """
+
+    expert: str
+    weight: float
+    probabilities: dict[str, float]
+    shares: dict[str, float]
+    logits: dict[str, float]
+    bias: dict[str, float]
+    branches: tuple[BranchPart, ...]
+
+
+@dataclass(frozen=True)
 class Explanation:
-    """A node's logits taken apart: bias plus the contributions of all branches, class by class."""
+    """A node's answer taken apart, class by class.
+
+    Of one network, the logits are `bias` plus the contributions of its branches. Of a mixture, the
+    logits are logarithms of probabilities, these are the sums of the shares of its `experts`
+    exactly, before the temperature of calibration divides the logits; each expert has `bias` and
+    `branches` of its own. Experts without weight are left out; the largest weight comes first.
+    """
 
     node: int
     name: str
@@ -72,12 +101,15 @@ class Explanation:
     logits: dict[str, float]
     bias: dict[str, float]
     branches: tuple[BranchPart, ...]
+    experts: tuple[ExpertPart, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         values = asdict(self)
-        for plain, part in zip(values["branches"], self.branches, strict=True):
-            plain["by_twins"] = part.by_twins
+        plain = [values["branches"], *(part["branches"] for part in values["experts"])]
+        parts = [self.branches, *(part.branches for part in self.experts)]
+        for row, part in zip(chain(*plain), chain(*parts), strict=True):
+            row["by_twins"] = part.by_twins
         return values
 
 
@@ -107,13 +139,13 @@ def contributions(mixture: ConvexMixture, parts: Sequence[Tensor]) -> tuple[Tens
 
 @torch.no_grad()
 def explain(
-    module: DJGNN,
-    inputs: tuple[Tensor | SparseOperator, GraphOperators],
+    module: DJGNN | DJExperts,
+    inputs: tuple[Any, Any],
     graph: Graph,
     node: int,
     split: int = 0,
 ) -> Explanation:
-    """Take the logits of one node apart.
+    """Take the answer for one node apart.
 
     Args:
         module: A trained model.
@@ -128,42 +160,34 @@ def explain(
     if not 0 <= node < graph.num_nodes:
         raise IndexError(f"node must be between 0 and {graph.num_nodes - 1} (got {node})")
     module.eval()
-    output, operators = module.run(*inputs), inputs[1]
-    own = [part[node : node + 1] for part in output.embeddings]
-    added, bias = contributions(module.mixture, own)
-    classes, words = graph.classes(), _Words(graph, split)
-
-    def by_class(values: Tensor) -> dict[str, float]:
-        return dict(zip(classes, values.tolist(), strict=True))
-
-    behind: list[list[Neighbour]] = []
-    for branch in module.parts:
-        matrix = branch.matrix(operators)
-        if isinstance(branch, JumpBranches):
-            behind += _jumps(module, output, operators, words, node)
-        else:
-            behind += [[] if matrix is None else _row(matrix, words, node)] * len(branch.labels)
-    parts = [
-        BranchPart(
-            name,
-            float(a),
-            by_class(add),
-            tuple(near[:MOST_NEIGHBOURS]),
-            max(0, len(near) - MOST_NEIGHBOURS),
+    words = _Words(graph, split)
+    parts, added = [], []
+    for network in networks(module):
+        logits, bias, branches = _branches(network.module, network.inputs_of(inputs), words, node)
+        own = logits.double().log_softmax(dim=0)
+        added.append(own + math.log(network.weight))
+        parts.append(
+            ExpertPart(
+                expert=network.name,
+                weight=network.weight,
+                probabilities=words.by_class(own.exp()),
+                shares=words.by_class(added[-1].exp()),
+                logits=words.by_class(logits),
+                bias=words.by_class(bias),
+                branches=branches,
+            )
         )
-        for name, a, add, near in zip(
-            module.branch_names, output.alpha, added[0], behind, strict=True
-        )
-    ]
-    logits = output.logits[node]
+    answer = torch.stack(added).logsumexp(dim=0)
+    one = parts[0] if isinstance(module, DJGNN) else None
     return Explanation(
         node=node,
         name=words.names[node],
         label=words.label(node),
-        prediction=classes[int(logits.argmax())],
-        logits=by_class(logits),
-        bias=by_class(bias[0]),
-        branches=tuple(parts),
+        prediction=words.classes[int(answer.argmax())],
+        logits=one.logits if one else words.by_class(answer),
+        bias=one.bias if one else {},
+        branches=one.branches if one else (),
+        experts=() if one else tuple(parts),
     )
 
 
@@ -173,6 +197,9 @@ class _Words:
     def __init__(self, graph: Graph, split: int) -> None:
         self.graph, self.names, self.classes = graph, graph.names(), graph.classes()
         self.split = graph.split(split) if graph.num_splits else None
+
+    def by_class(self, values: Tensor) -> dict[str, float]:
+        return dict(zip(self.classes, values.tolist(), strict=True))
 
     def label(self, node: int) -> str | None:
         code = -1 if self.graph.y is None else int(self.graph.y[node])
@@ -186,6 +213,38 @@ class _Words:
 
     def neighbour(self, node: int, weight: float, **more: Any) -> Neighbour:
         return Neighbour(node, self.names[node], self.label(node), self.part(node), weight, **more)
+
+
+def _branches(
+    module: DJGNN, inputs: tuple[Any, GraphOperators], words: _Words, node: int
+) -> tuple[Tensor, Tensor, tuple[BranchPart, ...]]:
+    """The logits of a network, its bias, and what each of its branches adds and sees."""
+    output, operators = module.run(*inputs), inputs[1]
+    own = [part[node : node + 1] for part in output.embeddings]
+    added, bias = contributions(module.mixture, own)
+    behind: list[list[Neighbour]] = []
+    for branch in module.parts:
+        matrix = branch.matrix(operators)
+        if isinstance(branch, JumpBranches):
+            behind += _jumps(module, output, operators, words, node)
+        elif isinstance(branch, HopBranch):
+            behind += [_row(matrix, words, node, hops) for hops in range(branch.num_hops + 1)]
+        else:
+            seen = [] if matrix is None else _row(matrix, words, node)
+            behind += [seen] * len(branch.labels)
+    parts = [
+        BranchPart(
+            branch=name,
+            alpha=float(a),
+            contributions=words.by_class(add),
+            neighbours=tuple(near[:MOST_NEIGHBOURS]),
+            neighbours_left_out=max(0, len(near) - MOST_NEIGHBOURS),
+        )
+        for name, a, add, near in zip(
+            module.branch_names, output.alpha, added[0], behind, strict=True
+        )
+    ]
+    return output.logits[node], bias[0], tuple(parts)
 
 
 def _jumps(
@@ -218,8 +277,15 @@ def _jumps(
     return found
 
 
-def _row(operator: SparseOperator, words: _Words, node: int) -> list[Neighbour]:
-    """The neighbours in a row of a matrix, heaviest first."""
-    row = operator.to_scipy()[[node]]
+def _row(
+    operator: SparseOperator | None, words: _Words, node: int, hops: int = 1
+) -> list[Neighbour]:
+    """The neighbours in a row of a matrix, or of a power of it, heaviest first."""
+    n = words.graph.num_nodes
+    row = sp.csr_array(([1.0], ([0], [node])), shape=(1, n))
+    if operator is not None:
+        matrix = operator.to_scipy()
+        for _ in range(hops):
+            row = sp.csr_array(row @ matrix)
     pairs = sorted(zip(row.data.tolist(), row.indices.tolist(), strict=True), key=lambda p: -p[0])
     return [words.neighbour(other, weight) for weight, other in pairs if weight]

@@ -39,7 +39,7 @@ def run_payload(data: RunData) -> dict[str, Any]:
             "history": history_payload(data),
             "alpha": {
                 "names": list(data.alpha),
-                "values": [data.card["alpha"].get(name, v) for name, v in data.alpha.items()],
+                "values": list(data.alpha.values()),
                 "seen": None if recording is None else recording.seen,
                 "epochs": None if recording is None else pack(recording.alpha, "f4"),
             },
@@ -69,7 +69,6 @@ def headline(data: RunData) -> dict[str, Any]:
         "test_low": low,
         "test_high": high,
         "test_nodes": int(data.split.test.sum()),
-        "structure_gate": card["structure_gate"],
         "interrupted": card["interrupted"],
         "versions": card["versions"],
         "command": shlex.join([*words, "--out", f"{folder.name}-again"]),

@@ -14,9 +14,10 @@ import torch
 
 from djgnn.errors import InputError
 from djgnn.graph import Graph
+from djgnn.model import DJExperts
+from djgnn.model.experts import Network, jump_network, networks
 from djgnn.model.explain import contributions
 from djgnn.model.views import DJOutput
-from djgnn.training import calibration
 from djgnn.training.config import RunConfig
 from djgnn.training.folder import PREDICTIONS, read_history, read_predictions
 from djgnn.training.progress import EpochRecord
@@ -39,11 +40,16 @@ class RunData:
         folder: Where it was read.
         card: ``result.json``.
         config: ``config.yaml``.
-        history: Columns of ``history.csv``.
+        history: Columns of numbers of ``history.csv``.
+        owners: Whose epoch each row of it was, by name of the expert.
         predictions: Columns of ``predictions.csv``, as text.
         graph: The graph it was trained on.
         recording: Snapshots of its training; ``None`` if it was not recorded.
         probabilities: ``[n, classes]``, calibrated.
+        shares: ``[experts, n, classes]``, what each expert of a mixture adds to the probabilities
+            before calibration; ``None`` for one network.
+        shown: The network that the following are of: the heaviest one with jumps, if there is any.
+        kept: Its epoch.
         u: ``[n, p]``, positions.
         ranks: ``[n, R]``, the nodes at each rank.
         weight: ``[n, R]``, their coefficients exp(-s d).
@@ -57,10 +63,14 @@ class RunData:
     card: dict[str, Any]
     config: RunConfig
     history: dict[str, NDArray[np.float64]]
+    owners: list[str]
     predictions: dict[str, list[str]]
     graph: Graph
     recording: Recording | None
     probabilities: NDArray[np.float32]
+    shares: NDArray[np.float32] | None
+    shown: Network
+    kept: int
     u: NDArray[np.float32]
     ranks: NDArray[np.int64]
     weight: NDArray[np.float32]
@@ -88,7 +98,7 @@ class RunData:
 
 
 def load_run(folder: str | Path) -> RunData:
-    """Read a run folder and run its model once.
+    """Read a run folder and run its model.
 
     Raises:
         InputError: If a file is missing or damaged, or the files do not fit together.
@@ -98,31 +108,41 @@ def load_run(folder: str | Path) -> RunData:
     predictions = _columns(path / PREDICTIONS, read_predictions(path))
     _check_predictions(path / PREDICTIONS, predictions, stored.graph)
     stored.graph.split(stored.split)
-    records, columns = read_history(path), [f.name for f in dataclasses.fields(EpochRecord)]
-    module = stored.module
+    records = read_history(path)
+    numbers = [f.name for f in dataclasses.fields(EpochRecord) if f.name != "expert"]
+    module, experts = stored.module, stored.card.get("experts") or []
+    shown = jump_network(module) or networks(module)[0]
+    kept = {e["name"]: e["epoch"] for e in experts}.get(shown.name, stored.card["result"]["epoch"])
     with torch.no_grad():
-        output = module.run(*stored.inputs)
-        added, bias = contributions(module.mixture, output.embeddings)
+        output = shown.module.run(*shown.inputs_of(stored.inputs))
+        added, bias = contributions(shown.module.mixture, output.embeddings)
+        shares = None
+        if isinstance(module, DJExperts):
+            shares = module.shares(list(stored.by_network.values())).numpy()
     return RunData(
         folder=path,
         card=stored.card,
         config=stored.config,
-        history={key: np.array([getattr(r, key) for r in records]) for key in columns},
+        history={key: np.array([getattr(r, key) for r in records]) for key in numbers},
+        owners=[r.expert for r in records],
         predictions=predictions,
         graph=stored.graph,
-        recording=_recording(path, stored, output),
-        probabilities=calibration.probabilities(output.logits.numpy(), stored.temperature),
+        recording=_recording(path, stored, output, kept) if shown.module.pump else None,
+        probabilities=stored.probabilities,
+        shares=shares,
+        shown=shown,
+        kept=kept,
         u=output.pump.u.numpy(),
         ranks=output.table.index.numpy(),
         weight=output.table.weight.numpy(),
-        branches=module.branches,
-        alpha=dict(zip(module.branch_names, output.alpha.tolist(), strict=True)),
+        branches=shown.module.branches,
+        alpha=dict(zip(shown.module.branch_names, output.alpha.tolist(), strict=True)),
         contributions=added.detach().numpy(),
         bias=bias.detach().numpy(),
     )
 
 
-def _recording(path: Path, stored: StoredModel, output: DJOutput) -> Recording | None:
+def _recording(path: Path, stored: StoredModel, output: DJOutput, kept: int) -> Recording | None:
     found = Recording.read(
         path,
         num_nodes=stored.graph.num_nodes,
@@ -131,7 +151,6 @@ def _recording(path: Path, stored: StoredModel, output: DJOutput) -> Recording |
         classes=output.logits.shape[1],
         branches=len(output.alpha),
     )
-    kept = stored.card["result"]["epoch"]
     if found is not None and kept not in found.epochs:
         raise InputError(
             f"{path / RECORD}: key 'epochs' must have the epoch that was kept, {kept}; record the "

@@ -140,7 +140,7 @@ def player_payload(data: RunData) -> dict[str, Any] | None:
         "whole": nodes.size == data.graph.num_nodes,
         "num_nodes": data.graph.num_nodes,
         "epochs": recording.epochs,
-        "selected": int(data.card["result"]["epoch"]),
+        "selected": data.kept,
         "scale": recording.scale,
         "branches": data.branches,
         "u": pack_fraction(recording.u[:, order]),
@@ -164,7 +164,7 @@ def sampled_ranks(data: RunData, recording: Recording) -> NDArray[np.int64]:
     nodes = recording.nodes
     if nodes.size == data.graph.num_nodes:
         return recording.ranks
-    model = data.config.model
+    model = data.shown.module.config
     seen = treat(data.graph.adjacency, model.pump_adjacency)
     twins = twin_classes(seen).class_of.numpy()[nodes]
     if model.source == "identity":

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import nn
 
 from djgnn.graph import Graph
 from djgnn.graph.checks import check_trainable
+from djgnn.model.experts import networks
 from djgnn.training.config import RunConfig
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets, fit
@@ -25,6 +25,7 @@ FRAGMENTS = 1.15
 class CostEstimate:
     """Time and memory of a fit.
 
+    `trainings` counts the experts, each trained by itself; `seconds_per_epoch` is their mean.
     `seconds` is for all epochs of the configuration; early stopping ends most runs before.
     `least_seconds` is for a run that stops as early as its patience allows.
     """
@@ -61,26 +62,25 @@ def estimate(
     module, inputs = build_djgnn(config, graph, device)
     targets = Targets.of(graph, parts, device)
     built = time.perf_counter() - begun
-    training = config.training
-    gated = training.structure_gate and module.structure is not None
-    modules: list[nn.Module] = [module, *([module.without_structure()] if gated else [])]
+    training, trained = config.training, networks(module)
     short = replace(training, epochs=MOST_EPOCHS, patience=None)
-    epoch = 0.0
-    for model in modules:
-        initialize(model, 0)
+    epoch, most = 0.0, PROBE_SECONDS / len(trained)
+    for network in trained:
+        initialize(network.module, 0)
         marks = [time.perf_counter()]
 
         def enough(marks: list[float] = marks) -> bool:
             marks.append(time.perf_counter())
-            return len(marks) > LEAST_EPOCHS + 1 and marks[-1] - marks[0] > PROBE_SECONDS
+            return len(marks) > LEAST_EPOCHS + 1 and marks[-1] - marks[0] > most
 
-        fit(model, inputs, targets, short, seeded(0, where), Hooks(stop=enough))
+        own = network.inputs_of(inputs)
+        fit(network.module, own, targets, short, seeded(0, where), Hooks(stop=enough))
         epoch += float(np.median(np.diff(marks)[1:]))  # the first warms up
     soonest = min(training.epochs, (training.patience or training.epochs) + 1)
     return CostEstimate(
         epochs=training.epochs,
-        trainings=len(modules),
-        seconds_per_epoch=epoch / len(modules),
+        trainings=len(trained),
+        seconds_per_epoch=epoch / len(trained),
         seconds=built + training.epochs * epoch,
         least_seconds=built + soonest * epoch,
         memory_mib=FRAGMENTS * memory.mib(),

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ from djgnn.checking import check_file, json_values
 from djgnn.errors import InputError
 from djgnn.graph import Graph, Split, write_npz
 from djgnn.graph.files import read_limited
+from djgnn.model import DJGNN, DJExperts
+from djgnn.model.experts import networks
 from djgnn.training import calibration
 from djgnn.training.config import RunConfig
 from djgnn.training.loop import Fitted
@@ -59,6 +61,24 @@ class _Calibration(TypedDict):
     temperature: checking.Positive
 
 
+class _Expert(TypedDict):
+    name: checking.Text
+    weight: checking.Number
+    epoch: checking.Natural
+    epochs: checking.Natural
+    validation: checking.Score | None
+    validation_loss: checking.Number | None
+    seconds: checking.NonNegative
+    dropped: list[checking.Text]
+
+
+class _Jumps(TypedDict):
+    expert: checking.Text
+    used: checking.Natural
+    reach: checking.Natural
+    dropped: list[checking.Text]
+
+
 class Card(TypedDict):
     """What ``result.json`` of a run must hold; fields that are not named are left alone."""
 
@@ -70,8 +90,9 @@ class Card(TypedDict):
     interrupted: bool
     result: _Result
     calibration: _Calibration
-    structure_gate: dict[str, checking.Score | None] | None
     alpha: dict[str, checking.Number]
+    experts: NotRequired[list[_Expert]]
+    jumps: NotRequired[list[_Jumps] | None]
     versions: dict[str, checking.Text]
 
 
@@ -142,9 +163,16 @@ def write_run(
 
 
 def run_card(graph: Graph, fitted: Fitted, result: SplitResult, seed: int) -> dict[str, Any]:
-    """What a run says about itself."""
+    """What a run says about itself.
+
+    `alpha` has the weights of a mixture's experts, or of the branches of one network.
+    """
     parts = graph.split(result.split)
     module: Any = fitted.module
+    mixed = isinstance(module, DJExperts)
+    names = module.names if mixed else module.branch_names
+    alpha = module.weights if mixed else module.mixture.alpha
+    weights = dict(zip(names, alpha.tolist(), strict=True))
     y = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
     by_part, logits = {"validation": parts.val, "test": parts.test}, fitted.logits.cpu().numpy()
     return {
@@ -163,10 +191,33 @@ def run_card(graph: Graph, fitted: Fitted, result: SplitResult, seed: int) -> di
         "interrupted": fitted.interrupted,
         "result": json_values(result.to_dict()),
         "calibration": calibration.calibration_card(logits, y, by_part, fitted.temperature),
-        "structure_gate": fitted.gate,
-        "alpha": dict(zip(module.branch_names, module.mixture.alpha.tolist(), strict=True)),
+        "alpha": weights,
+        "experts": json_values([dataclasses.asdict(record) for record in fitted.experts]),
+        "jumps": jumps_card(module),
         "versions": versions(),
     }
+
+
+def jumps_card(module: DJGNN | DJExperts) -> list[dict[str, Any]] | None:
+    """Of every network with jumps: how many it uses, the largest rank they reach, those dropped.
+
+    A jump counts if it keeps any rank and has any weight. ``None`` where nothing jumps.
+    """
+    found = []
+    for network in networks(module):
+        own, alpha = network.module, network.module.mixture.alpha.tolist()
+        jumps = list(zip(own.branch_names, own.branches, alpha, strict=False))
+        used = [ranks for _, ranks, a in jumps if ranks and a > 0]
+        if jumps:
+            found.append(
+                {
+                    "expert": network.name,
+                    "used": len(used),
+                    "reach": max((max(ranks) for ranks in used), default=0),
+                    "dropped": [name for name, _, a in jumps if a == 0],
+                }
+            )
+    return found or None
 
 
 def write_model(
@@ -224,17 +275,21 @@ def read_predictions(folder: str | Path) -> str:
 
 
 def read_history(folder: str | Path) -> tuple[EpochRecord, ...]:
-    """The epochs of a stored run.
+    """The epochs of a stored run; version 0.1 did not write whose they were.
 
     Raises:
         InputError: If the file is missing or damaged.
     """
     path = Path(folder).expanduser() / HISTORY
-    names = [f.name for f in dataclasses.fields(EpochRecord)]
+    numbers = [f.name for f in dataclasses.fields(EpochRecord) if f.name not in ("epoch", "expert")]
     try:
         text = read_limited(path, TABLE_BYTES).decode("utf-8")
         return tuple(
-            EpochRecord(int(np.int64(row["epoch"])), *(float(row[key]) for key in names[1:]))
+            EpochRecord(
+                epoch=int(np.int64(row["epoch"])),
+                expert=row.get("expert") or "",
+                **{key: float(row[key]) for key in numbers},
+            )
             for row in csv.DictReader(io.StringIO(text, newline=""))
         )
     except (InputError, ValueError, TypeError, KeyError, OverflowError, csv.Error) as error:

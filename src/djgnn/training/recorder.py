@@ -18,6 +18,7 @@ from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write
 from djgnn.graph.npz import read_arrays
 from djgnn.model import DJGNN
+from djgnn.model.experts import jump_network
 from djgnn.model.views import Encoding
 from djgnn.training.loop import Fitted
 from djgnn.training.progress import EpochRecord
@@ -135,7 +136,7 @@ class Recorder:
     def __init__(self, num_nodes: int, sample_size: int = SAMPLE_SIZE, seed: int = 0) -> None:
         size, rng = min(num_nodes, sample_size), np.random.default_rng(seed)
         self.nodes = np.sort(rng.choice(num_nodes, size, replace=False))
-        # Of every model, for a structure gate trains two: snapshots and figures by epoch.
+        # Of every network, for each expert is trained by itself: snapshots and figures by epoch.
         self._seen: dict[int, tuple[dict[int, dict[str, Tensor]], dict[int, Tensor]]] = {}
 
     def wants(self, epoch: int) -> bool:
@@ -146,8 +147,8 @@ class Recorder:
     def __call__(
         self, record: EpochRecord, module: nn.Module, encoding: Encoding | None, logits: Tensor
     ) -> None:
-        """Observe one epoch; models without jumps are skipped."""
-        if not isinstance(module, DJGNN) or encoding is None:
+        """Observe one epoch; networks without jumps are skipped."""
+        if not isinstance(module, DJGNN) or module.pump is None or encoding is None:
             return
         if record.epoch == 0 or id(module) not in self._seen:
             self._seen[id(module)] = ({}, {})
@@ -156,38 +157,40 @@ class Recorder:
         if self.wants(record.epoch):
             snapshots[record.epoch] = self._snapshot(module, encoding, logits)
 
-    def finish(self, fitted: Fitted, inputs: tuple[Any, Any]) -> Recording:
-        """The recording of the model that was kept.
+    def finish(self, fitted: Fitted, inputs: tuple[Any, Any]) -> Recording | None:
+        """The recording of the model that was kept; ``None`` if it has no jumps.
 
-        A model whose training had ended before the run was resumed was not observed: its recording
-        has the selected epoch alone.
+        Of a mixture it is that of :func:`djgnn.model.experts.jump_network`. A network whose
+        training had ended before the run was resumed was not observed: its recording has the
+        selected epoch alone.
 
         Args:
             fitted: What training gave.
             inputs: What it was trained on, x and operators.
-
-        Raises:
-            InputError: If that model has no jumps.
         """
-        module = fitted.module
-        if not isinstance(module, DJGNN):
-            raise InputError(
-                f"recording: only a DJ-GNN can be recorded (got {type(module).__name__})"
-            )
+        network = jump_network(fitted.module)  # type: ignore[arg-type]
+        if network is None:
+            return None
+        module, own = network.module, network.inputs_of(inputs)
+        kept = {record.name: record.epoch for record in fitted.experts}.get(network.name)
+        epoch = fitted.epoch if kept is None else kept
         snapshots, seen = self._seen.get(id(module), ({}, {}))
-        if fitted.epoch not in snapshots:
-            view: Any = module.view(*inputs)
+        if epoch not in snapshots:
+            module.eval()
+            view: Any = module.view(*own)
             with torch.no_grad():
-                encoding = view.whole(module.encode(view))
-            snapshots[fitted.epoch] = self._snapshot(module, encoding, fitted.logits)
-            seen = seen or {fitted.epoch: _figures(module, encoding)}
+                part = module.encode(view)
+                logits = view.gather(module.decode(part, view))
+            encoding = view.whole(part)
+            snapshots[epoch] = self._snapshot(module, encoding, logits)
+            seen = seen or {epoch: _figures(module, encoding)}
         epochs = sorted(snapshots)
         stacked = {
             key: torch.stack([snapshots[e][key] for e in epochs]).numpy()
             for key in ("u", "ranks", "weight", "logits", "scale")
         }
         if module.log_scale is None:  # a scale that is not learned is that of the graph
-            stacked["scale"][:] = float(torch.as_tensor(module.scale(inputs[1].volume)))
+            stacked["scale"][:] = float(torch.as_tensor(module.scale(own[1].volume)))
         figures = torch.stack(list(seen.values())).cpu().numpy()
         return Recording(
             nodes=self.nodes,

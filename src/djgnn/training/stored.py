@@ -15,20 +15,21 @@ from torch import Tensor
 from djgnn.errors import InputError
 from djgnn.graph import Graph, arrivals, check_related, read_npz
 from djgnn.graph.files import readable_file
-from djgnn.model import DJGNN, GraphOperators
+from djgnn.model import DJGNN, DJExperts
 from djgnn.model.arrivals import Memory
+from djgnn.model.experts import jump_network
 from djgnn.model.explain import Explanation, explain
 from djgnn.training import calibration
 from djgnn.training.config import RunConfig
 from djgnn.training.folder import CONFIG, GRAPH, WEIGHTS, read_card
-from djgnn.training.inputs import build_djgnn, dense_or_sparse, num_features
+from djgnn.training.inputs import blank_djgnn, build_djgnn, dense_or_sparse, num_features
 
 
 @dataclass(frozen=True, eq=False)
 class StoredModel:
     """A trained DJ-GNN, the graph it learned from, and the temperature of its logits."""
 
-    module: DJGNN
+    module: DJGNN | DJExperts
     inputs: tuple[Any, Any]
     graph: Graph
     config: RunConfig
@@ -46,22 +47,51 @@ class StoredModel:
 
     @cached_property
     def logits(self) -> NDArray[np.float32]:
-        """Of the known nodes, ``[n, classes]``; by batches where it was trained in batches."""
-        size = self.config.training.batch_size
-        if size is not None and size < self.graph.num_nodes:
-            from djgnn.model.batches import BatchedDJGNN
+        """Of the known nodes, ``[n, classes]``; by batches where it was trained in batches.
 
-            batched = BatchedDJGNN(self.module, *self.inputs)
-            return batched.evaluate(batched.tables(), size).cpu().numpy()
+        Those of a mixture are logarithms of its probabilities.
+        """
+        if isinstance(self.module, DJGNN):
+            return self.by_network[""].cpu().numpy()
         with torch.no_grad():
-            return self.module.decode(self.memory.encoding, self.memory.view).cpu().numpy()
+            return self.module.combine(list(self.by_network.values())).cpu().numpy()
+
+    @cached_property
+    def by_network(self) -> dict[str, Tensor]:
+        """The logits of every expert, ``[n, classes]``; of one network its own, without a name."""
+        module: Any = self.module
+        if isinstance(module, DJGNN):
+            return {"": self._network(module, self.inputs)}
+        return {
+            name: self._network(expert, module.inputs_of(name, self.inputs))
+            for name, expert in module.experts.items()
+        }
+
+    @torch.no_grad()
+    def _network(self, network: DJGNN, inputs: tuple[Any, Any]) -> Tensor:
+        """The logits of one network."""
+        network.eval()
+        size = self.config.training.batch_size
+        if size is None or size >= self.graph.num_nodes or network.pump is None:
+            logits: Tensor = network(*inputs)[0]
+            return logits
+        from djgnn.model.batches import BatchedDJGNN
+
+        batched = BatchedDJGNN(network, *inputs)
+        return batched.evaluate(batched.tables(), size)
 
     @cached_property
     def positions(self) -> NDArray[np.float32]:
-        """U of the known nodes, ``[n, p]``."""
-        operators: GraphOperators = self.inputs[1]
+        """U of the known nodes, ``[n, p]``; of a mixture that of :func:`jump_network`.
+
+        Without jumps it has no columns.
+        """
+        network = jump_network(self.module)
+        if network is None or network.module.pump is None:
+            return np.zeros((self.graph.num_nodes, 0), dtype=np.float32)
+        operators = network.inputs_of(self.inputs)[1]
         with torch.no_grad():
-            u: Tensor = self.module.pump(operators.adjacency, operators.degree).u
+            u: Tensor = network.module.pump(operators.adjacency, operators.degree).u
         return u.cpu().numpy()
 
     @cached_property
@@ -98,7 +128,8 @@ class StoredModel:
         if new.num_nodes:
             # Without features a known node has a column of its own; a new one has none.
             empty = np.zeros((new.num_nodes, num_features(self.graph)), dtype=np.float32)
-            x = dense_or_sparse(empty if new.x is None else new.x, self.module.pump.weight.device)
+            device = next(self.module.parameters()).device
+            x = dense_or_sparse(empty if new.x is None else new.x, device)
             try:
                 logits: Tensor = self.memory.logits(new, x)
             except ValueError as error:
@@ -126,13 +157,11 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Stored
             f"(got {graph!r})"
         )
     config = RunConfig.read_yaml(place / CONFIG)
-    c = config.model
-    sizes = (num_features(graph), c.hidden_channels, graph.num_classes, graph.num_nodes)
     try:
         with torch.device("meta"):  # nothing is allocated for a configuration that does not fit
-            blank = DJGNN(*sizes, c.num_jumps, config=c)
-    except (ValueError, RuntimeError) as error:
-        raise InputError(f"{graph.name}: {error}") from error
+            blank = blank_djgnn(config, graph)
+    except RuntimeError as error:
+        raise InputError(f"{place / CONFIG}: {error}; restore the file or fit again") from error
     path = place / WEIGHTS
     try:
         state = load_file(readable_file(path))
@@ -147,6 +176,12 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Stored
     module, inputs = build_djgnn(config, graph, device)
     module.load_state_dict(state)
     module.eval()
-    if config.training.decoupled:
+    if isinstance(module, DJExperts):
+        if bool((module.weights < 0).any()) or abs(float(module.weights.sum()) - 1) > 1e-3:
+            raise InputError(
+                f"{path}: the weights of the experts must be at least 0 and sum to 1; fit again "
+                f"(got {module.weights.tolist()})"
+            )
+    elif config.training.decoupled:
         module.freeze_pump(module.view(*inputs))
     return StoredModel(module, inputs, graph, config, card)
