@@ -43,7 +43,8 @@ def largest_block(config: RunConfig, graph: Graph, device: str) -> int:
     with torch.device("meta"):  # sizes alone, nothing is allocated
         parts = blank_djgnn(config, graph).modules()
     widths = [part.weights[0].shape[1] for part in parts if isinstance(part, ConvexMixture)]
-    return 4 * int(max(widths)) * min(graph.num_nodes, config.training.batch_size or graph.num_nodes)
+    rows = min(graph.num_nodes, config.training.batch_size or graph.num_nodes)
+    return 4 * rows * int(max(widths))
 
 
 @contextmanager

@@ -97,7 +97,6 @@ def fit_experts(
             fitted = fit(expert, own, targets, config, generator, _of(hooks, name))
         except FloatingPointError as error:
             trouble = error
-            initialize(expert, seed + 1009 * number)  # what diverged cannot be stored
             warnings.warn(f"expert {name} left out: {error}", DJGNNWarning, stacklevel=2)
             continue
         found[name] = _without_idle_jumps(fitted, own, targets, config)

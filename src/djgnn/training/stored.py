@@ -16,8 +16,8 @@ from djgnn.errors import InputError
 from djgnn.graph import Graph, arrivals, check_related, read_npz
 from djgnn.graph.files import readable_file
 from djgnn.model import DJGNN, DJExperts
-from djgnn.model.arrivals import Memory
-from djgnn.model.experts import jump_network
+from djgnn.model.arrivals import ExpertMemory, Memory, remember
+from djgnn.model.experts import jump_network, networks
 from djgnn.model.explain import Explanation, explain
 from djgnn.training import calibration
 from djgnn.training.config import RunConfig
@@ -41,9 +41,9 @@ class StoredModel:
         return float(self.card["calibration"]["temperature"])
 
     @cached_property
-    def memory(self) -> Memory:
+    def memory(self) -> Memory | ExpertMemory:
         """What new nodes are classified with."""
-        return Memory(self.module, *self.inputs)
+        return remember(self.module, *self.inputs)
 
     @cached_property
     def logits(self) -> NDArray[np.float32]:
@@ -72,7 +72,7 @@ class StoredModel:
         """The logits of one network."""
         network.eval()
         size = self.config.training.batch_size
-        if size is None or size >= self.graph.num_nodes or network.pump is None:
+        if size is None or size >= self.graph.num_nodes or not network.in_batches:
             logits: Tensor = network(*inputs)[0]
             return logits
         from djgnn.model.batches import BatchedDJGNN
@@ -176,12 +176,13 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Stored
     module, inputs = build_djgnn(config, graph, device)
     module.load_state_dict(state)
     module.eval()
-    if isinstance(module, DJExperts):
-        if bool((module.weights < 0).any()) or abs(float(module.weights.sum()) - 1) > 1e-3:
-            raise InputError(
-                f"{path}: the weights of the experts must be at least 0 and sum to 1; fit again "
-                f"(got {module.weights.tolist()})"
-            )
-    elif config.training.decoupled:
-        module.freeze_pump(module.view(*inputs))
+    mixed = module.weights if isinstance(module, DJExperts) else torch.ones(1)
+    if bool((mixed < 0).any()) or abs(float(mixed.sum()) - 1) > 1e-3:
+        raise InputError(
+            f"{path}: the weights of the experts must be at least 0 and sum to 1; fit again "
+            f"(got {mixed.tolist()})"
+        )
+    for network in networks(module) if config.training.decoupled else ():
+        if network.module.pump is not None:
+            network.module.freeze_pump(network.module.view(*network.inputs_of(inputs)))
     return StoredModel(module, inputs, graph, config, card)
