@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
@@ -25,6 +26,7 @@ REMOVED: dict[str, Any] = {
     "recompute": False,
 }
 """Options of version 0.1 and the values that a configuration file may still have for them."""
+LEAST_PATIENCE, MOST_PATIENCE = 25, 100
 GATE = "structure_gate"
 """An option that only version 0.1 has: what the gate decided is in the file, as ``structure``."""
 SMALL_DECAY, LARGE_DECAY, MANY_NODES = 5e-5, 5e-4, 5000
@@ -47,7 +49,8 @@ class TrainConfig:
         label_smoothing: Share of a label that all classes have in common, in the loss.
         select: What the best epoch is: the one of the best validation ``"score"`` (then lower
             loss), or of the lowest validation ``"loss"`` (then better score); ``None``: the score.
-        patience: Stop after this many epochs without a better one; ``None``: never.
+        patience: Stop after this many epochs without a better one; ``None``: never. ``"auto"``:
+            after as many as the best one took, at least 25 and at most 100.
         class_weight: Factor of each class in the loss: ``None`` 1, ``"balanced"``, or one number
             per class.
         pump_weight: Factor lambda of trace ratio plus orthogonality in the loss.
@@ -68,7 +71,7 @@ class TrainConfig:
     weight_decay: NonNegative | Literal["auto"] = "auto"
     label_smoothing: Rate | None = 0.1
     select: Literal["score", "loss"] | None = "loss"
-    patience: Count | None = 50
+    patience: Count | Literal["auto"] | None = "auto"
     class_weight: Literal["balanced"] | tuple[NonNegative, ...] | None = None
     pump_weight: NonNegative = 1.0
     decoupled: bool = False
@@ -78,6 +81,12 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    def waits(self, best: int) -> float:
+        """How many epochs to wait for a better one than `best`."""
+        if self.patience == "auto":
+            return min(max(best, LEAST_PATIENCE), MOST_PATIENCE)
+        return math.inf if self.patience is None else self.patience
 
     def decay(self, train_nodes: int) -> float:
         """The weight decay for so many training nodes."""

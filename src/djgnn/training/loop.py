@@ -176,8 +176,7 @@ def fit(
             record = _record(run.epoch, losses, logits, decisions, targets)
             _keep(run, record, logits, decisions[targets.nodes[2]], module, config.select)
             waited = run.epoch - 1 - run.kept_epoch
-            patient = config.patience is None or waited < config.patience
-            run.ended = not patient or run.epoch >= config.epochs
+            run.ended = waited >= config.waits(run.kept_epoch) or run.epoch >= config.epochs
             if hooks.observer is not None:
                 hooks.observer(record, module, passes.encoding, logits)
             if hooks.on_epoch is not None:
