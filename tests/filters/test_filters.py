@@ -15,8 +15,8 @@ from djgnn.filters.table import safe_norm
 from djgnn.jumps import TwinClasses, rank_lists, single_classes
 
 
-def table_of(u: torch.Tensor, support: str, jumps: int, twins: TwinClasses | None = None):
-    branches = branch_ranks(support, jumps)
+def table_of(u: torch.Tensor, support: str, jumps: int | str, twins: TwinClasses | None = None):
+    branches = branch_ranks(support, jumps, len(u))
     ranks = max(max(b, default=0) for b in branches)
     hierarchy = rank_lists(u, twins or single_classes(len(u)), ranks)
     return filter_table(u, hierarchy, branches, 0.7)
@@ -33,18 +33,32 @@ def test_supports_are_those_of_the_table_in_the_docs() -> None:
         branch_ranks("shell", 0)
 
 
+def test_automatic_shells_double_and_end_where_the_nodes_end() -> None:
+    whole = branch_ranks("shell", "auto")
+    assert [len(shell) for shell in whole] == [0, 1, 1, 2, 4, 8, 16]
+    assert [rank for shell in whole for rank in shell] == list(range(1, 33))
+    for n in range(1, 70):
+        found = branch_ranks("shell", "auto", n)
+        assert found == whole[: len(found)]
+        assert found[-1][-1] <= n
+        assert len(found) == len(whole) or whole[len(found)][-1] > n
+    with pytest.raises(ValueError, match=r"needs support='shell' \(got 'author'\)"):
+        branch_ranks("author", "auto")
+
+
 @settings(max_examples=40, deadline=None)
-@given(st.integers(4, 20), st.integers(1, 4), st.integers(0, 10_000))
+@given(st.integers(4, 20), st.sampled_from([1, 2, 3, 4, "auto"]), st.integers(0, 10_000))
 @pytest.mark.parametrize("support", SUPPORTS)
 def test_aggregation_and_gradients_equal_the_dense_oracle(
-    support: str, n: int, jumps: int, seed: int
+    support: str, n: int, jumps: int | str, seed: int
 ) -> None:
+    support = "shell" if jumps == "auto" else support
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, n, size=n)  # some twins
     points = rng.normal(size=(n, 3))[labels]
     u = torch.from_numpy(points).requires_grad_()
     twins = TwinClasses.from_labels(labels)
-    branches = len(branch_ranks(support, jumps))
+    branches = len(branch_ranks(support, jumps, n))
     h = torch.from_numpy(rng.normal(size=(n, 2 * branches))).requires_grad_()
     weight = torch.from_numpy(rng.normal(size=(n, 2 * branches)))
 

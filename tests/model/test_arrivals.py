@@ -7,12 +7,14 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from tests.oracles import dense_aggregate
+from tests.oracles import dense_logits, dense_spreading, dense_treat
 
 from djgnn.errors import InputError, UnseenCategoryWarning
 from djgnn.graph import Graph, arrivals, heterophilic_sbm
-from djgnn.model import graph_operators
-from djgnn.model.arrivals import ArrivalView, Memory
+from djgnn.model import DJGNN, DJExperts
+from djgnn.model.arrivals import ArrivalView, Memory, remember
+from djgnn.model.experts import EXPERTS
+from djgnn.model.operators import Parts
 from djgnn.training.config import resolve
 from djgnn.training.inputs import build_djgnn, initialize
 
@@ -36,14 +38,24 @@ def split_off(graph: Graph, share: float = 0.2, seed: int = 0) -> tuple[Graph, G
 
 
 def memory(known: Graph, **options: object) -> Memory:
-    config = resolve("default", None, hidden_channels=8, num_jumps=3, **options)
-    module, inputs = build_djgnn(config, known)
+    """One network with trained-like weights, in float64."""
+    given = {"hidden_channels": 8, "num_jumps": 3, "experts": (), **options}
+    module, inputs = build_djgnn(resolve("default", None, **given), known)
     initialize(module, 3)
+    wide_apart(module)
+    operators = module.double().operators(Parts(known.adjacency, torch.float64))
+    return Memory(module, inputs[0].double(), operators)
+
+
+def wide_apart(module: DJGNN) -> None:
+    """Positions that differ, and norms that are not the identity."""
     with torch.no_grad():
-        module.pump.weight.mul_(5)
-    treatment = module.config.treatment()
-    operators = graph_operators(known.adjacency, **treatment, dtype=torch.float64)
-    return Memory(module.double(), inputs[0].double(), operators)
+        if module.pump is not None:
+            module.pump.weight.mul_(5)
+        if module.deep is not None:
+            module.deep.norms.add_(
+                torch.linspace(-0.3, 0.3, module.deep.norms.numel()).view(-1, 2, 8)
+            )
 
 
 def dense_arrivals(m: Memory, known: Graph, later: Graph) -> torch.Tensor:
@@ -52,49 +64,43 @@ def dense_arrivals(m: Memory, known: Graph, later: Graph) -> torch.Tensor:
     n, total = known.num_nodes, later.num_nodes
 
     def extended(treatment: str) -> torch.Tensor:
-        a = torch.tensor(later.adjacency.toarray()).double()
-        if treatment == "symmetric":
-            a = torch.maximum(a, a.t())
-        b = a.clone()
-        inside = torch.tensor(known.adjacency.toarray()).double()
-        b[:n, :n] = torch.maximum(inside, inside.t()) if treatment == "symmetric" else inside
+        """Known nodes as they were, without a row's entry for a new one."""
+        b = dense_treat(torch.tensor(later.adjacency.toarray()).double(), treatment).clone()
+        b[:n, :n] = dense_treat(torch.tensor(known.adjacency.toarray()).double(), treatment)
         b[:n, n:] = 0
         return b
 
-    a = extended(c.pump_adjacency)
-    x = dense(later.x)
-    u = torch.tanh(a[:, :n] @ module.pump.weight.t() + module.pump.bias)
+    rows = extended(c.pump_adjacency)[:, :n]
     filters = torch.zeros(len(module.branches), total, total, dtype=torch.float64)
-    known_table = m.encoding.table.to_dense()
-    filters[:, :n, :n] = known_table
-    for i in range(n, total):
-        d = (u - u[i]).norm(dim=1)
-        candidates = [*range(n), i]
-        ranked = sorted(candidates, key=lambda j: (round(float(d[j]), 12), j))
-        for k, ranks in enumerate(module.branches):
-            for r in ranks:
-                filters[k, i, ranked[r - 1]] = torch.exp(
-                    -module.scale(m.operators.volume) * d[ranked[r - 1]]
-                )
-    jumps = torch.relu(dense_aggregate(filters, x @ module.jumps.weight) + module.jumps.bias)
-    parts = [jumps]
-    hb = module.homophilic
-    b = extended(c.homophilic_adjacency)
-    b.fill_diagonal_(1)
-    root = b.sum(dim=1).clamp(min=1).rsqrt()
-    ahat = root[:, None] * b * root
-    h = torch.relu(ahat @ x @ hb.weights[0] + hb.biases[0])
-    parts.append(torch.relu(ahat @ h @ hb.weights[1] + hb.biases[1]))
-    if module.structure is not None:
-        parts.append(torch.relu(a[:, :n] @ module.structure.weight + module.structure.bias))
-    return module.mixture(parts)
+    if module.pump is not None:
+        u = torch.tanh(rows @ module.pump.weight.t() + module.pump.bias)
+        filters[:, :n, :n] = m.encoding.table.to_dense()
+        for i in range(n, total):
+            d = (u - u[i]).norm(dim=1)
+            ranked = sorted([*range(n), i], key=lambda j: (round(float(d[j]), 12), j))
+            for k, ranks in enumerate(module.branches):
+                for r in ranks:
+                    near = ranked[r - 1]
+                    filters[k, i, near] = torch.exp(-module.scale(m.operators.volume) * d[near])
+    spreading = dense_spreading(module, extended(c.homophilic_adjacency))
+    return dense_logits(module, dense(later.x), list(filters), rows, spreading)
 
 
-@pytest.mark.parametrize("support", ["shell", "author"])
-@pytest.mark.parametrize("treatment", ["given", "symmetric"])
-def test_equals_the_dense_formulation(support: str, treatment: str) -> None:
+KINDS = [
+    {"support": "shell"},
+    {"support": "author", "scale": "volume"},
+    {"num_jumps": "auto"},
+    {"jump_inputs": "hidden"},
+    {"hops": 2, "diffusion": 3, "deep": 2},
+    {**EXPERTS["features"]},
+]
+
+
+@pytest.mark.parametrize("options", KINDS, ids=str)
+@pytest.mark.parametrize("treatment", ["given", "transposed", "symmetric"])
+def test_equals_the_dense_formulation(options: dict[str, object], treatment: str) -> None:
     known, later = split_off(heterophilic_sbm(80))
-    m = memory(known, support=support, pump_adjacency=treatment, homophilic_adjacency=treatment)
+    m = memory(known, pump_adjacency=treatment, homophilic_adjacency=treatment, **options)
     new, place = arrivals(later, known)
     assert place.tolist() == [*range(known.num_nodes), *[-1] * new.num_nodes]
     found = m.logits(new, dense(new.x))
@@ -103,6 +109,33 @@ def test_equals_the_dense_formulation(support: str, treatment: str) -> None:
         before = m.module.run(m.x, m.operators).logits
     torch.testing.assert_close(wanted[: known.num_nodes], before, atol=1e-9, rtol=0)
     torch.testing.assert_close(found, wanted[known.num_nodes :], atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_a_mixture_places_new_nodes_by_all_of_its_experts(directed: bool) -> None:
+    whole = heterophilic_sbm(80)
+    if not directed:
+        edges = np.concatenate([whole.edge_index, whole.edge_index[::-1]], axis=1)
+        whole = dataclasses.replace(whole, edge_index=edges)
+    known, later = split_off(whole)
+    module, inputs = build_djgnn(resolve("default", None, hidden_channels=8), known)
+    assert isinstance(module, DJExperts)
+    assert ("columns" in module.names) == directed
+    initialize(module, 3)
+    for expert in module.experts.values():
+        wide_apart(expert)
+    module.weights.copy_(torch.linspace(1, 2, len(module.names)) / 1.5 / len(module.names))
+    operators = module.double().operators(Parts(known.adjacency, torch.float64))
+    m = remember(module, inputs[0].double(), operators)
+    new, _ = arrivals(later, known)
+    found = m.logits(new, dense(new.x))
+    with torch.no_grad():
+        shares = [
+            w * dense_arrivals(each, known, later).softmax(dim=1)[known.num_nodes :]
+            for w, each in zip(module.weights, m.experts.values(), strict=True)
+        ]
+    torch.testing.assert_close(found, sum(shares).log(), atol=1e-9, rtol=0)
+    assert not found.requires_grad
 
 
 def test_a_twin_of_a_known_node_stands_where_that_stands() -> None:

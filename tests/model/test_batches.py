@@ -13,6 +13,7 @@ from djgnn.graph import heterophilic_sbm
 from djgnn.graph.operator import SparseOperator
 from djgnn.model import DJGNN, graph_operators
 from djgnn.model.batches import BatchedDJGNN, hop_features
+from djgnn.model.experts import EXPERTS
 
 GRAPH = heterophilic_sbm(140, hub_size=2)  # with twins
 N = GRAPH.num_nodes
@@ -24,12 +25,18 @@ CASES: list[dict[str, Any]] = [
     {"homophilic": False},
     {"source": "identity"},
     {"pump_adjacency": "symmetric", "homophilic_adjacency": "symmetric"},
+    {"pump_adjacency": "transposed", "homophilic_adjacency": "transposed"},
+    {"num_jumps": "auto"},
+    EXPERTS["jumps"],
+    {**EXPERTS["jumps"], "num_jumps": "auto", "source": "identity", "classifier_layers": 2},
+    {"jump_inputs": "hidden", "pump_adjacency": "transposed", "hops": 0},
 ]
 
 
 def setting(options: dict[str, Any], sparse: bool = True) -> tuple[DJGNN, Any, Any]:
     torch.manual_seed(0)
-    model = DJGNN(7, 6, 3, num_nodes=N, num_jumps=4, dropout=0.0, **options).double()
+    options = {"num_jumps": 4, **options}
+    model = DJGNN(7, 6, 3, num_nodes=N, dropout=0.0, **options).double()
     operators = graph_operators(GRAPH.adjacency, **model.config.treatment(), dtype=torch.float64)
     features = sp.random_array((N, 7), density=0.3, rng=0)
     x = SparseOperator.from_scipy(features, torch.float64)
@@ -68,6 +75,28 @@ def test_evaluation_by_batches(options: dict[str, Any], batch_size: int) -> None
     found = batched.evaluate(batched.tables(), batch_size)
     assert not found.requires_grad
     torch.testing.assert_close(found, model.eval()(x, operators)[0], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", CASES, ids=str)
+@pytest.mark.parametrize("batch_size", [7, N])
+def test_what_branches_add_by_batches(options: dict[str, Any], batch_size: int) -> None:
+    model, x, operators = setting(options)
+    nodes = torch.arange(0, N, 3)
+    batched = BatchedDJGNN(model, x, operators)
+    found = batched.added(nodes, batched.tables(), batch_size)
+    assert not found.requires_grad
+    wanted = model.eval().added(model.view(x, operators).rows(nodes))
+    torch.testing.assert_close(found, wanted.detach(), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "options", [{"hops": 1}, {"diffusion": 2}, {"deep": 1}, EXPERTS["given"], EXPERTS["features"]]
+)
+def test_what_needs_all_nodes_or_has_no_jumps_has_no_batches(options: dict[str, Any]) -> None:
+    model, x, operators = setting(options)
+    assert not model.in_batches
+    with pytest.raises(ValueError, match="run it whole"):
+        BatchedDJGNN(model, x, operators)
 
 
 def test_the_tables_are_those_of_a_whole_pass() -> None:

@@ -13,6 +13,7 @@ from tests.oracles import dense_forward
 
 from djgnn.graph.operator import SparseOperator
 from djgnn.model import DJGNN, ModelConfig, graph_operators, preset
+from djgnn.model.experts import EXPERTS
 from djgnn.model.operators import adjacency_matrix, gcn_normalize, treat
 
 N, F, C = 24, 6, 3
@@ -36,6 +37,7 @@ def model(seed: int = 0, n: int = N, **options) -> DJGNN:
     return made
 
 
+EVERY = {"hops": 2, "diffusion": 3, "deep": 2}
 VARIANTS = [
     {"support": support, "scale": scale}
     for support, scale in itertools.product(
@@ -49,6 +51,18 @@ VARIANTS = [
     {"homophilic": False, "structure": False},
     {"classifier_layers": 3},
     {"num_jumps": 1, "support": "author"},
+    {"num_jumps": "auto"},
+    {"jump_inputs": "hidden", "num_jumps": "auto"},
+    {"jump_inputs": "hidden", "pump_adjacency": "transposed", "source": "identity"},
+    {"pump_adjacency": "transposed", "homophilic_adjacency": "symmetric"},
+    {"pump_adjacency": "symmetric", "homophilic_adjacency": "transposed"},
+    {"hops": 0, "homophilic": False},
+    {"hops": 3, "classifier_layers": 2},
+    {"diffusion": 1},
+    {"diffusion": 4, "homophilic_adjacency": "symmetric"},
+    {"deep": 3, "homophilic_adjacency": "transposed"},
+    {"hops": 1, "diffusion": 2, "deep": 1, "jumps": False},
+    *EXPERTS.values(),
 ]
 
 
@@ -61,20 +75,35 @@ def test_logits_loss_and_gradients_equal_the_dense_formulation(options: dict) ->
     for forward, graph in ((made, edges), (lambda *a: dense_forward(made, *a), dense)):
         made.zero_grad()
         logits, pump_loss = forward(x, graph)
-        ((logits.sin()).sum() + pump_loss).backward()
+        (logits.sin().sum() + pump_loss).backward()
         grads = {key: p.grad.clone() for key, p in made.named_parameters() if p.grad is not None}
         results.append((logits.detach(), pump_loss.detach(), grads))
     (a, la, ga), (b, lb, gb) = results
     torch.testing.assert_close(a, b)
     torch.testing.assert_close(la, lb)
-    assert set(ga) == set(gb)
+    assert set(ga) == set(gb) == {key for key, _ in made.named_parameters()}
     for key in ga:
         torch.testing.assert_close(ga[key], gb[key], msg=lambda m, key=key: f"{key}: {m}")
 
 
-def test_every_parameter_learns() -> None:
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 33, 40])
+def test_automatic_jumps_reach_as_far_as_the_graph_has_nodes(n: int) -> None:
+    rng = np.random.default_rng(n)
+    dense = torch.from_numpy((rng.random((n, n)) < 0.4).astype(np.float64))
+    dense[0, 0] = 1  # a trace ratio needs an edge
+    x, edges = torch.from_numpy(rng.normal(size=(n, F))), dense.nonzero().t()
+    made = model(n=n, num_jumps="auto", jump_inputs="hidden")
+    assert made.num_ranks == 2 ** int(np.log2(min(n, 32)))
+    logits, pump_loss = made(x, edges)
+    expected, expected_loss = dense_forward(made, x, dense)
+    torch.testing.assert_close(logits, expected)
+    torch.testing.assert_close(pump_loss, expected_loss)
+
+
+@pytest.mark.parametrize("options", [{}, {"jump_inputs": "hidden", **EVERY}])
+def test_every_parameter_learns(options: dict) -> None:
     x, edges = case()
-    made = model(classifier_layers=2)
+    made = model(classifier_layers=2, **options)
     logits, pump_loss = made(x, edges)
     (logits.square().sum() + pump_loss).backward()
     for key, parameter in made.named_parameters():
@@ -85,7 +114,7 @@ def test_every_parameter_learns() -> None:
 def test_sparse_features_in_any_layout_give_the_same_logits() -> None:
     x, edges = case()
     x = x * (x > 0)
-    made = model()
+    made = model(**EVERY)
     expected, _ = made(x, edges)
     for form in (x.to_sparse_csr(), x.to_sparse_coo(), SparseOperator.from_torch(x.to_sparse())):
         logits, _ = made(form, edges)
@@ -227,9 +256,10 @@ def test_freezing_the_pump_fixes_filters_of_weight_one() -> None:
     assert made.pump.weight.requires_grad
 
 
-def test_decoding_some_rows_gives_those_rows() -> None:
+@pytest.mark.parametrize("options", [{}, EVERY, *EXPERTS.values()], ids=str)
+def test_decoding_some_rows_gives_those_rows(options: dict) -> None:
     x, edges = case()
-    made = model().eval()
+    made = model(**options).eval()
     operators = made.prepare(edges)
     chosen = torch.tensor([7, 0, 3])
     expected, _ = made(x, operators)
@@ -237,6 +267,16 @@ def test_decoding_some_rows_gives_those_rows() -> None:
     encoding = made.encode(view)
     torch.testing.assert_close(made.decode(encoding, view.rows(chosen)), expected[chosen])
     torch.testing.assert_close(made.decode(encoding.detach(), view), expected)
+    added = made.added(view.rows(chosen))
+    bias = made.mixture.biases[0]
+    torch.testing.assert_close(made.mixture.rest(added.sum(dim=1) + bias), expected[chosen])
+
+
+def test_one_homophilic_layer_of_some_rows() -> None:
+    x, edges = case()
+    chosen = torch.tensor([7, 0, 3])
+    operators = model().prepare(edges)
+    view = model().view(x, operators)
     one_layer = model(hb_layers=1).eval()
     some = one_layer.decode(one_layer.encode(view), view.rows(chosen))
     torch.testing.assert_close(some, one_layer(x, operators)[0][chosen])
@@ -274,8 +314,8 @@ def test_more_jumps_than_nodes_is_refused_and_as_many_are_fine() -> None:
 def test_bad_options_are_named() -> None:
     with pytest.raises(ValueError, match=r"scale must be one of .* \(got 'big'\)"):
         DJGNN(2, 4, 2, num_nodes=9, scale="big")
-    with pytest.raises(ValueError, match="has no option 'jumps'"):
-        DJGNN(2, 4, 2, num_nodes=9, jumps=3)
+    with pytest.raises(ValueError, match="has no option 'speed'"):
+        DJGNN(2, 4, 2, num_nodes=9, speed=3)
     with pytest.raises(ValueError, match=r"dropout must be .* \(got 1.0\)"):
         ModelConfig(dropout=1.0)
     with pytest.raises(ValueError, match=r"num_jumps must be .* \(got 0\)"):

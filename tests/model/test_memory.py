@@ -14,8 +14,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from djgnn.graph.operator import SparseOperator
-from djgnn.model import DJGNN, graph_operators
+from djgnn.model import DJGNN, DJExperts, graph_operators
 from djgnn.model.batches import BatchedDJGNN
+from djgnn.model.operators import Parts
 
 N = 2500
 
@@ -79,6 +80,17 @@ def test_no_tensor_of_n_squared_elements(engine: str) -> None:
     assert watch.calls > 100
     assert watch.largest < N * N
     assert peak < 4 * N * N
+
+
+def test_nor_in_a_step_of_all_experts() -> None:
+    _, x, _, graph = setting()
+    model = DJExperts(300, 16, 4, num_nodes=N)
+    operators = model.operators(Parts(graph))
+    train_step(model, x, operators)
+    with Watch() as watch:
+        train_step(model, x, operators)
+    assert watch.calls > 1000
+    assert watch.largest < N * N
 
 
 def test_not_even_where_every_row_is_tied() -> None:

@@ -147,7 +147,7 @@ class ArrivalView(View):
     @cached_property
     def _homophilic(self) -> SparseOperator:
         """Rows of the normalised adjacency, over known and new nodes."""
-        row = sp.csr_array(_rows(self.new, self.known.module.config.homophilic_adjacency))
+        row = _rows(self.new, self.known.module.config.homophilic_adjacency)
         if self.known.module.config.treatment()["mean"]:
             return self._operator(mean_normalize(row))
         m, n = self.new.num_nodes, self.known.operators.num_nodes
@@ -221,4 +221,4 @@ def _rows(new: Arrivals, treatment: str) -> sp.csr_array:
     if treatment == "symmetric":
         known = known.maximum(new.incoming)
         among = among.maximum(sp.csr_array(among.T))
-    return sp.csr_array(sp.hstack([known, among], format="csr"))
+    return sp.csr_array(sp.hstack([known, among], format="csr")).astype(np.float64)
