@@ -76,7 +76,7 @@ def test_new_nodes_get_it() -> None:
 
 
 def test_it_is_trained_and_explained() -> None:
-    config = resolve("default", None, hidden_channels=8, epochs=3)
+    config = resolve("default", None, hidden_channels=8, epochs=3, experts=())
     module, inputs = build_djgnn(config, GRAPH)
     fitted, _ = train(module, inputs, GRAPH, 0, config.training, 0)
     found = explain(fitted.module, inputs, GRAPH, 5)
@@ -89,7 +89,7 @@ def test_it_is_trained_and_explained() -> None:
 
 
 def test_a_stopped_run_resumes_and_a_stored_one_is_read_back(tmp_path: Path) -> None:
-    config = resolve("default", None, hidden_channels=8, epochs=4)
+    config = resolve("default", None, hidden_channels=8, epochs=4, experts=())
     found = []
     for stop in (None, lambda: True, None):
         module, inputs = build_djgnn(config, GRAPH)
