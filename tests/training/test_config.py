@@ -5,63 +5,173 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from djgnn.errors import InputError
+from djgnn.model.config import EXPERT_NAMES
 from djgnn.training import RunConfig, TrainConfig, named_configurations, resolve
 
+# Hidden channels, dropout, learning rate, weight decay, jumps: the paper's last table. Epochs and
+# columns of U: the published logs.
+TABLE = {
+    "texas": (64, 0.2, 0.03, 5e-4, 20, 200, 5),
+    "wisconsin": (64, 0.5, 0.03, 5e-4, 5, 700, 5),
+    "cornell": (128, 0.5, 0.03, 1e-3, 5, 2000, 5),
+    "cornell_old": (128, 0.5, 0.03, 1e-3, 5, 2000, 5),
+    "actor": (16, 0.2, 0.03, 1e-4, 3, 700, 3),
+    "squirrel": (128, 0.5, 0.003, 5e-4, 8, 700, 5),
+    "chameleon": (128, 0.35, 0.003, 5e-4, 12, 700, 5),
+    "citeseer": (128, 0.5, 0.003, 5e-4, 5, 400, 6),
+    "pubmed": (128, 0.3, 0.01, 5e-4, 3, 200, 3),
+    "cora": (128, 0.5, 0.002, 5e-4, 5, 400, 5),
+    "a set of somebody": (64, 0.5, 0.01, 5e-4, 5, 700, 5),
+}
+# What the presets of the published model had in version 0.1 beside that, and what they are today.
+PUBLISHED = {
+    "model": {
+        "source": "adjacency",
+        "pump_adjacency": "given",
+        "homophilic_adjacency": "given",
+        "homophilic": True,
+        "structure": False,
+        "classifier_layers": 1,
+        "engine": "auto",
+    },
+    "training": {
+        "patience": None,
+        "class_weight": None,
+        "pump_weight": 1.0,
+        "decoupled": False,
+        "pump_epochs": 100,
+        "pump_lr": 0.03,
+        "batch_size": None,
+    },
+}
+OWN = {
+    "author": {"support": "author", "scale": "volume", "hb_layers": 2},
+    "paper": {"support": "paper", "scale": "unit", "hb_layers": 1},
+}
+ONE_NETWORK = {
+    "model": {
+        "experts": (),
+        "jumps": True,
+        "jump_inputs": "features",
+        "hops": None,
+        "diffusion": 0,
+        "deep": 0,
+    },
+    "training": {"label_smoothing": None, "select": "score"},
+}
 
-def test_the_paper_s_table_is_here_word_for_word() -> None:
-    table = {
-        "texas": (64, 0.2, 0.03, 5e-4, 20),
-        "wisconsin": (64, 0.5, 0.03, 5e-4, 5),
-        "cornell": (128, 0.5, 0.03, 1e-3, 5),
-        "actor": (16, 0.2, 0.03, 1e-4, 3),
-        "squirrel": (128, 0.5, 0.003, 5e-4, 8),
-        "chameleon": (128, 0.35, 0.003, 5e-4, 12),
-        "citeseer": (128, 0.5, 0.003, 5e-4, 5),
-        "pubmed": (128, 0.3, 0.01, 5e-4, 3),
-        "cora": (128, 0.5, 0.002, 5e-4, 5),
+
+@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("known", TABLE)
+def test_the_published_models_have_the_values_they_always_had(name: str, known: str) -> None:
+    hidden, dropout, lr, decay, jumps, epochs, centers = TABLE[known]
+    sizes = {"hidden_channels": hidden, "dropout": dropout, "num_jumps": jumps}
+    rates = {"lr": lr, "weight_decay": decay, "epochs": epochs}
+    model = {**PUBLISHED["model"], **OWN[name], **sizes, "num_centers": centers}
+    assert resolve(name, known).to_dict() == {
+        "model": {**model, **ONE_NETWORK["model"]},
+        "training": {**PUBLISHED["training"], **rates, **ONE_NETWORK["training"]},
+        "preset": name,
     }
-    assert set(table) <= set(named_configurations())
-    for name, (hidden, dropout, lr, decay, jumps) in table.items():
-        config = resolve("author", name)
-        m, t = config.model, config.training
-        found = (m.hidden_channels, m.dropout, t.lr, t.weight_decay, m.num_jumps)
-        assert found == (hidden, dropout, lr, decay, jumps), name
 
 
-def test_presets_are_what_they_say() -> None:
-    author, paper, default = (resolve(name, "cora") for name in ("author", "paper", "default"))
-    assert (author.model.support, author.model.scale, author.model.structure) == (
-        "author",
-        "volume",
-        False,
-    )
-    assert author.training.patience is None
-    assert (paper.model.support, paper.model.scale, paper.model.hb_layers) == ("paper", "unit", 1)
-    assert (default.model.support, default.model.scale) == ("shell", "learned")
-    assert default.training.structure_gate
-    assert default.training.epochs == 700  # the preset's own, before the data set's
-    assert author.training.epochs == 400  # the published log's
+def test_every_named_set_is_in_the_table() -> None:
+    assert set(named_configurations()) == set(TABLE) - {"a set of somebody"}
 
 
-def test_our_own_values_do_not_touch_the_published_model() -> None:
-    assert resolve("author", "pubmed").training.lr == 0.01
-    ours = resolve("default", "pubmed").training
-    assert (ours.lr, ours.epochs, ours.patience) == (0.03, 250, 50)
-    assert resolve("default", "pubmed").model.hidden_channels == 128
+def test_the_default_is_one_configuration_for_every_set() -> None:
+    default = resolve("default")
+    assert all(resolve("default", name) == default for name in named_configurations())
+    assert default == RunConfig()  # the preset says what the classes have
+    assert default.model.experts == EXPERT_NAMES
+    assert (default.model.num_jumps, default.training.select) == ("auto", "loss")
+
+
+@pytest.mark.parametrize(("nodes", "decay"), [(4999, 5e-4), (5000, 5e-5)])
+def test_automatic_decay_follows_the_number_of_training_nodes(nodes: int, decay: float) -> None:
+    assert TrainConfig().decay(nodes) == decay
+    assert TrainConfig(weight_decay=0.3).decay(nodes) == 0.3
+
+
+OLD = """
+model:
+  hidden_channels: 128
+  num_jumps: 12
+  num_centers: 5
+  dropout: 0.35
+  support: shell
+  scale: learned
+  source: adjacency
+  pump_adjacency: given
+  homophilic_adjacency: given
+  homophilic: true
+  hb_layers: 2
+  structure: {structure}
+  classifier_layers: 1
+  engine: auto
+training:
+  epochs: 700
+  lr: 0.003
+  weight_decay: 0.0005
+  structure_gate: {gate}
+  patience: 200
+  class_weight: null
+  pump_weight: 1.0
+  decoupled: false
+  pump_epochs: 100
+  pump_lr: 0.03
+  batch_size: null
+preset: default
+"""
+
+
+@pytest.mark.parametrize("gate", ["true", "false"])
+@pytest.mark.parametrize("structure", ["true", "false"])
+def test_a_file_of_version_0_1_is_one_network(gate: str, structure: str, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(OLD.format(gate=gate, structure=structure))
+    config = RunConfig.read_yaml(tmp_path / "c.yaml")
+    found, written = config.to_dict(), yaml.safe_load((tmp_path / "c.yaml").read_text())
+    assert written["training"].pop("structure_gate") in (True, False)
+    for section in ("model", "training"):
+        assert found[section].items() >= written[section].items()
+        new = {k: v for k, v in found[section].items() if k not in written[section]}
+        assert new == {**ONE_NETWORK[section], **({"select": None} if "select" in new else {})}
+    # Written anew it is the same, without what is gone.
+    (tmp_path / "d.yaml").write_text(config.to_yaml())
+    assert RunConfig.read_yaml(tmp_path / "d.yaml") == config
+
+
+def test_options_that_are_gone_are_read_where_they_changed_nothing(tmp_path: Path) -> None:
+    text = OLD.format(gate="true", structure="true")
+    for option, fine in (("refresh: exact", True), ("refresh: lazy", False)):
+        changed = text.replace("training:\n", f"training:\n  {option}\n")
+        (tmp_path / "c.yaml").write_text(changed)
+        if fine:
+            assert RunConfig.read_yaml(tmp_path / "c.yaml").model.experts == ()
+        else:
+            with pytest.raises(InputError, match="has no option 'refresh'"):
+                RunConfig.read_yaml(tmp_path / "c.yaml")
 
 
 def test_yaml_round_trip(tmp_path: Path) -> None:
-    config = resolve("author", "texas", lr=0.5)
-    (tmp_path / "c.yaml").write_text(config.to_yaml())
-    assert RunConfig.read_yaml(tmp_path / "c.yaml") == config
+    for config in (
+        resolve("author", "texas", lr=0.5),
+        resolve("default", None, class_weight=(1.0, 2.0)),
+        resolve("default", None, experts=("deep", "joint"), num_jumps=3, hops=0),
+    ):
+        (tmp_path / "c.yaml").write_text(config.to_yaml())
+        assert RunConfig.read_yaml(tmp_path / "c.yaml") == config
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("model: {jumps: 3}", "has no option 'jumps'"),
+        ("model: {speed: 3}", "has no option 'speed'"),
+        ("model: {jumps: 3}", r"jumps must be true or false \(got 3\)"),
+        ("model: {experts: [deep, wide]}", r"experts must be a list, each one of .*deep.* \(got"),
         ("speed: 3", "unknown section 'speed'"),
         ("- 1", "must hold named sections"),
         ("model: {num_jumps: many}", "num_jumps must be"),
@@ -69,7 +179,7 @@ def test_yaml_round_trip(tmp_path: Path) -> None:
         ("a: [", "is not plain YAML"),
         ("training: {lr: -1}", r"lr must be a positive number \(got -1\)"),
         ("model: {structure: 'no'}", r"structure must be true or false \(got 'no'\)"),
-        ("training: {structure_gate: 1}", r"structure_gate must be true or false \(got 1\)"),
+        ("training: {select: best}", r"select must be .*loss.* \(got 'best'\)"),
         ("training: {class_weight: heavy}", "class_weight must be balanced"),
     ],
 )

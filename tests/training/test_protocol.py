@@ -16,7 +16,6 @@ from djgnn.training import RunConfig, resolve, train
 from djgnn.training.inputs import build_djgnn, initialize
 from djgnn.training.loop import Fitted
 from djgnn.training.progress import EpochRecord, Hooks
-from djgnn.training.run import standard_error
 from djgnn.training.selection import judge, score
 
 
@@ -25,9 +24,15 @@ def graph() -> Graph:
     return random_splits(heterophilic_sbm(160, hub_size=1), num_splits=2)
 
 
-def small(**changes) -> RunConfig:
-    options = {"hidden_channels": 8, "epochs": 12, "num_jumps": 3, "patience": 5, **changes}
+def mixture(**changes) -> RunConfig:
+    """All experts, few epochs."""
+    options = {"hidden_channels": 8, "epochs": 12, "patience": 5, **changes}
     return resolve("default", None, **options)
+
+
+def small(**changes) -> RunConfig:
+    """One network."""
+    return mixture(**{"num_jumps": 3, "experts": (), "structure": False, **changes})
 
 
 def run(graph: Graph, config: RunConfig, split: int = 0, seed: int = 0):
@@ -35,16 +40,36 @@ def run(graph: Graph, config: RunConfig, split: int = 0, seed: int = 0):
     return train(module, inputs, graph, split, config.training, seed)
 
 
-def test_poisoned_test_labels_change_nothing_but_the_test_score(graph: Graph) -> None:
+@pytest.mark.parametrize("config", [small(), mixture()], ids=["one network", "experts"])
+@pytest.mark.parametrize("metric", ["accuracy", "roc_auc"])
+def test_poisoned_test_labels_change_nothing_but_the_test_score(
+    graph: Graph, config: RunConfig, metric: str
+) -> None:
     parts = graph.split(0)
-    y = graph.y.copy()
-    y[parts.test] = (y[parts.test] + 1) % graph.num_classes
-    poisoned = dataclasses.replace(graph, y=y)
-    fitted, result = run(graph, small())
-    again, other = run(poisoned, small())
+    y = graph.y % 2 if metric == "roc_auc" else graph.y
+    honest = dataclasses.replace(graph, y=y, card={"metric": metric})
+    y = y.copy()
+    y[parts.test] = (y[parts.test] + 1) % honest.num_classes
+    poisoned = dataclasses.replace(honest, y=y)
+    fitted, result = run(honest, config)
+    again, other = run(poisoned, config)
     assert (result.epoch, result.validation) == (other.epoch, other.validation)
     assert torch.equal(fitted.logits, again.logits)
     assert fitted.history == again.history
+    assert fitted.temperature == again.temperature
+    assert fitted.validation_loss == again.validation_loss
+    np.testing.assert_array_equal(fitted.decided, again.decided)
+    np.testing.assert_array_equal(fitted.decisions, again.decisions)
+    # Weights of experts and of their mixture, epochs, and jumps that were dropped.
+    timeless = [
+        [dataclasses.replace(record, seconds=0) for record in each.experts]
+        for each in (fitted, again)
+    ]
+    assert timeless[0] == timeless[1]
+    assert len(timeless[0]) == len(config.model.experts)
+    state = again.module.state_dict()
+    for key, value in fitted.module.state_dict().items():
+        assert torch.equal(value, state[key]), key
     assert result.test != other.test
 
 
@@ -59,7 +84,8 @@ def test_one_bad_epoch_does_not_spoil_the_oracle(graph: Graph) -> None:
     fitted, _ = run(graph, small())
     y = np.arange(graph.split(0).test.sum()) % 2
     rows = np.stack([y, np.full(y.size, np.nan), 1 - y]).astype(np.float32)
-    result = judge(dataclasses.replace(fitted, decisions=rows, epoch=2), y, "roc_auc")
+    broken = dataclasses.replace(fitted, decisions=rows, decided=rows[2], epoch=2)
+    result = judge(broken, y, "roc_auc")
     assert (result.test, result.oracle_test) == (0, 100)
 
 
@@ -75,7 +101,7 @@ def test_validation_nodes_of_one_class_are_refused_where_roc_auc_counts() -> Non
 
 
 def test_one_seed_gives_one_result_bit_for_bit(graph: Graph) -> None:
-    first, second, other = (run(graph, small(), seed=s)[0] for s in (3, 3, 4))
+    first, second, other = (run(graph, mixture(epochs=4), seed=s)[0] for s in (3, 3, 4))
     assert torch.equal(first.logits, second.logits)
     assert first.history == second.history
     assert not torch.equal(first.logits, other.logits)
@@ -84,9 +110,9 @@ def test_one_seed_gives_one_result_bit_for_bit(graph: Graph) -> None:
 def test_nothing_touches_the_global_generator(graph: Graph) -> None:
     torch.manual_seed(0)
     before = torch.get_rng_state()
-    module, inputs = build_djgnn(small(structure=False), graph)
+    module, inputs = build_djgnn(mixture(epochs=3), graph)
     state = torch.get_rng_state()
-    train(module, inputs, graph, 0, small(structure=False).training, 1)
+    train(module, inputs, graph, 0, mixture(epochs=3).training, 1)
     assert torch.equal(state, torch.get_rng_state())
     assert before.shape == state.shape
 
@@ -100,8 +126,10 @@ def fake(validations: list[float], losses: list[float], decisions: list[list[int
         torch.nn.Identity(),
         epoch,
         validations[epoch],
+        losses[epoch],
         torch.zeros(1),
         history,
+        np.array(decisions[epoch]),
         np.array(decisions),
         0.0,
     )
@@ -114,15 +142,21 @@ def test_test_is_read_at_the_selected_epoch_and_the_oracle_at_the_best() -> None
 
 
 def test_ties_go_to_the_lower_validation_loss(graph: Graph) -> None:
-    fitted, _ = run(graph, small(structure=False, epochs=30, patience=None))
+    fitted, _ = run(graph, small(select="score", epochs=30, patience=None))
     best = max(r.validation for r in fitted.history)
     tied = [r for r in fitted.history if r.validation == best]
-    assert fitted.history[fitted.epoch].validation == best
-    assert fitted.history[fitted.epoch].validation_loss == min(r.validation_loss for r in tied)
+    assert fitted.history[fitted.epoch].validation == fitted.validation == best
+    assert fitted.validation_loss == min(r.validation_loss for r in tied)
+
+
+def test_or_the_lowest_validation_loss_decides(graph: Graph) -> None:
+    fitted, _ = run(graph, small(select="loss", epochs=30, patience=None, lr=0.1))
+    assert fitted.validation_loss == min(r.validation_loss for r in fitted.history)
+    assert fitted.validation < max(r.validation for r in fitted.history)
 
 
 def test_the_model_returned_is_the_one_of_the_selected_epoch(graph: Graph) -> None:
-    config = small(structure=False, epochs=30, patience=None)
+    config = small(epochs=30, patience=None)
     module, inputs = build_djgnn(config, graph)
     fitted, _ = train(module, inputs, graph, 0, config.training, 0)
     fitted.module.eval()
@@ -132,7 +166,7 @@ def test_the_model_returned_is_the_one_of_the_selected_epoch(graph: Graph) -> No
 
 
 def test_jumps_move_while_training(graph: Graph) -> None:
-    config = small(structure=False, epochs=30, patience=None, lr=0.05)
+    config = small(epochs=30, patience=None, lr=0.05)
     module, inputs = build_djgnn(config, graph)
     initialize(module, 0)
     module.run(*inputs)
@@ -152,28 +186,12 @@ def test_jumps_move_while_training(graph: Graph) -> None:
 
 
 def test_patience_stops_early(graph: Graph) -> None:
-    fitted, _ = run(graph, small(structure=False, epochs=500, patience=3))
+    fitted, _ = run(graph, small(epochs=500, patience=3))
     assert len(fitted.history) == fitted.epoch + 4 < 500
 
 
-def test_the_structure_branch_must_earn_its_place(graph: Graph) -> None:
-    parts = graph.split(0)
-    gated, _ = run(graph, small(epochs=60, patience=None))
-    free, _ = run(graph, small(epochs=60, patience=None, structure_gate=False))
-    plain, _ = run(graph, small(epochs=60, patience=None, structure=False))
-    needed = plain.validation + standard_error(plain.validation, int(parts.val.sum()))
-    expected = free if free.validation > needed else plain
-    assert torch.equal(gated.logits, expected.logits)
-    assert gated.gate == {
-        "with_structure": free.validation,
-        "without_structure": plain.validation,
-    }
-    assert free.module.structure is not None
-    assert plain.module.structure is None
-
-
 def test_decoupled_mode_trains_the_pump_first_and_never_after(graph: Graph) -> None:
-    config = small(structure=False, decoupled=True, pump_epochs=5)
+    config = small(decoupled=True, pump_epochs=5)
     module, inputs = build_djgnn(config, graph)
     fitted, _ = train(module, inputs, graph, 0, config.training, 0)
     frozen = fitted.module.fixed_filters
@@ -184,7 +202,7 @@ def test_decoupled_mode_trains_the_pump_first_and_never_after(graph: Graph) -> N
 
 
 def test_a_cell_reports_every_split_with_sample_deviation(graph: Graph) -> None:
-    cell = run_cell("djgnn", graph, small(structure=False), [0, 1])
+    cell = run_cell("djgnn", graph, small(), [0, 1])
     values = [s.test for s in cell.splits]
     plain = cell.to_dict()
     assert plain["test_mean"] == pytest.approx(np.mean(values))
@@ -221,7 +239,7 @@ def test_roc_auc_belongs_to_the_data_set() -> None:
     assert np.isnan(score(np.array([0.1]), np.array([1]), "roc_auc"))
     binary = heterophilic_sbm(120, num_classes=2, hub_size=1)
     binary = dataclasses.replace(binary, card={"metric": "roc_auc"})
-    fitted, result = run(random_splits(binary), small(structure=False))
+    fitted, result = run(random_splits(binary), small())
     assert fitted.decisions.dtype == np.float32
     assert 0 <= result.test <= 100
 
@@ -249,7 +267,7 @@ def test_labels_outside_the_masks_are_not_used(graph: Graph) -> None:
     )
     y = graph.y.copy()
     y[120:] = (y[120:] + 1) % graph.num_classes
-    config = small(structure=False)
+    config = small()
     first, second = (run(g, config) for g in (masked, dataclasses.replace(masked, y=y)))
     assert torch.equal(first[0].logits, second[0].logits)
     assert first[1].test == second[1].test
@@ -258,7 +276,7 @@ def test_labels_outside_the_masks_are_not_used(graph: Graph) -> None:
 def test_no_test_nodes_means_no_test_score(graph: Graph) -> None:
     some = np.arange(graph.num_nodes) < 80
     masked = graph.with_masks(some, ~some, np.zeros(graph.num_nodes, dtype=bool))
-    _, result = run(masked, small(structure=False))
+    _, result = run(masked, small())
     assert np.isnan(result.test)
     assert result.validation > 0
 
@@ -278,4 +296,4 @@ def test_a_graph_without_features_or_edges_still_trains() -> None:
 
 def test_divergence_is_said_not_hidden(graph: Graph) -> None:
     with pytest.raises(FloatingPointError, match="lower the learning rate"):
-        run(graph, small(structure=False, lr=1e38, epochs=4))
+        run(graph, small(lr=1e38, epochs=4))

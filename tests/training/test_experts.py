@@ -1,0 +1,230 @@
+"""Mixtures: each expert trained by itself, weights by expectation maximisation, idle jumps out."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from djgnn.errors import DJGNNWarning
+from djgnn.graph import heterophilic_sbm, random_splits
+from djgnn.model import DJGNN, DJExperts
+from djgnn.training import Fitted, RunConfig, experts, resolve, train
+from djgnn.training.experts import APART, fit_experts, mixing_weights
+from djgnn.training.inputs import build_djgnn, initialize, seeded
+from djgnn.training.loop import Targets, fit
+from djgnn.training.progress import EpochRecord, Hooks
+
+GRAPH = random_splits(heterophilic_sbm(160, hub_size=1))
+TARGETS = Targets.of(GRAPH, GRAPH.split(0))
+
+
+def small(**changes: Any) -> RunConfig:
+    return resolve(
+        "default", None, **{"hidden_channels": 8, "epochs": 12, "patience": 5, **changes}
+    )
+
+
+def run(config: RunConfig, **hooks: Any) -> tuple[Fitted, tuple[Any, Any]]:
+    module, inputs = build_djgnn(config, GRAPH)
+    return train(module, inputs, GRAPH, 0, config.training, 0, Hooks(**hooks))[0], inputs
+
+
+def objective(weights: np.ndarray[Any, Any], likelihood: np.ndarray[Any, Any]) -> float:
+    """Log-likelihood of the nodes, and one pseudo-count for every expert."""
+    return float(np.log(weights @ likelihood).sum() + np.log(weights).sum())
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 8), st.integers(0, 60), st.integers(0, 10_000))
+def test_weights_are_those_of_a_direct_maximisation(count: int, nodes: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    likelihood = rng.beta(0.6, 0.6, size=(count, nodes)) + 1e-6
+    weights = mixing_weights(likelihood)
+    assert weights.sum() == pytest.approx(1, abs=1e-12)
+    assert weights.min() > 0
+    free = minimize(
+        lambda z: -objective(np.exp(z) / np.exp(z).sum(), likelihood), np.zeros(count), tol=1e-10
+    )
+    assert objective(weights, likelihood) == pytest.approx(-free.fun, abs=1e-4)
+    assert objective(weights, likelihood) >= -free.fun - 1e-4
+
+
+def test_every_expert_has_one_pseudo_count() -> None:
+    np.testing.assert_allclose(mixing_weights(np.empty((4, 0))), np.full(4, 0.25))
+    # One of three is always right, the others never: 20 nodes and a count against a count each.
+    right = np.array([np.ones(20), np.zeros(20), np.zeros(20)])
+    np.testing.assert_allclose(mixing_weights(right), np.array([21, 1, 1]) / 23)
+    alike = np.tile(np.linspace(0.1, 0.9, 30), (5, 1))
+    np.testing.assert_allclose(mixing_weights(alike), np.full(5, 0.2))
+    # A node that no expert expected says nothing about them.
+    np.testing.assert_allclose(
+        mixing_weights(np.c_[right, np.zeros(3)]), mixing_weights(right), atol=1e-12
+    )
+
+
+def test_an_expert_is_trained_as_if_it_were_alone() -> None:
+    config = small()
+    mixed, inputs = build_djgnn(config, GRAPH)
+    assert isinstance(mixed, DJExperts)
+    fitted = fit_experts(mixed, inputs, TARGETS, config.training, seed=3)
+    assert [record.name for record in fitted.experts] == list(mixed.names)
+    for number, name in enumerate(mixed.names):
+        own = dataclasses.replace(config, model=mixed.configs[name])
+        alone, own_inputs = build_djgnn(own, GRAPH)
+        seed = 3 + APART * number
+        initialize(alone, seed)
+        single = fit(alone, own_inputs, TARGETS, config.training, seeded(seed))
+        record = fitted.experts[number]
+        assert (record.epoch, record.epochs) == (single.epoch, len(single.history))
+        assert record.validation_loss == min(r.validation_loss for r in single.history)
+        history = [dataclasses.replace(r, expert="") for r in fitted.history if r.expert == name]
+        assert history == list(single.history)
+        ours, theirs = mixed.experts[name].state_dict(), alone.state_dict()
+        for key, value in theirs.items():
+            if not key.startswith("mixture."):  # jumps may have been dropped
+                assert torch.equal(ours[key], value), key
+
+
+def test_the_mixture_is_that_of_the_experts_as_they_are_stored() -> None:
+    config = small()
+    fitted, inputs = run(config)
+    module: Any = fitted.module
+    module.eval()
+    with torch.no_grad():
+        each = [e(*module.inputs_of(n, inputs))[0] for n, e in module.experts.items()]
+        assert torch.equal(module(*inputs)[0], fitted.logits)
+    assert torch.equal(module.combine(each), fitted.logits)
+    val, y = TARGETS.val, TARGETS.val_y
+    chosen = torch.stack([one[val].double().softmax(dim=1) for one in each])
+    wanted = mixing_weights(chosen[:, torch.arange(y.numel()), y].numpy())
+    np.testing.assert_allclose(module.weights.numpy(), wanted, rtol=1e-6)
+    assert [r.weight for r in fitted.experts] == pytest.approx(wanted.tolist(), rel=1e-6)
+    loss = F.nll_loss(fitted.logits[val], y)
+    assert fitted.validation_loss == pytest.approx(float(loss))
+    predicted = fitted.logits.argmax(dim=1).numpy()
+    assert fitted.validation == pytest.approx(100 * (predicted[val] == y.numpy()).mean())
+    np.testing.assert_array_equal(fitted.decided, predicted[TARGETS.test])
+    assert fitted.epoch == max(r.epoch for r in fitted.experts)
+    assert len(fitted.history) == len(fitted.decisions) == sum(r.epochs for r in fitted.experts)
+
+
+@torch.no_grad()
+def loss_without(module: DJGNN, inputs: Any, dropped: list[str]) -> float:
+    """The validation loss of an expert whose branches of these names are silent."""
+    view = module.view(*inputs)
+    encoding = module.encode(view)
+    parts = [branch(encoding, view) for branch in module.parts]
+    h = torch.cat(parts, dim=1).view(len(parts[0]), len(module.branch_names), -1).clone()
+    h[:, [module.branch_names.index(name) for name in dropped]] = 0
+    logits = module.mixture([h.flatten(1)])
+    return float(F.cross_entropy(logits[TARGETS.val], TARGETS.val_y))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"classifier_layers": 2}, {"batch_size": 80, "epochs": 40}], ids=str
+)
+def test_jumps_are_dropped_one_by_one_while_validation_is_no_worse(options: dict[str, Any]) -> None:
+    options = {"epochs": 25, "patience": None, **options}
+    config = small(experts=("joint", "jumps"), **options)
+    fitted, inputs = run(config)
+    with pytest.MonkeyPatch.context() as patched:  # the same training, nothing is dropped
+        patched.setattr(experts, "_without_idle_jumps", lambda fitted, *_: fitted)
+        whole, _ = run(config)
+    counts = []
+    for record in fitted.experts:
+        module: Any = whole.module.experts[record.name].eval()
+        own = whole.module.inputs_of(record.name, inputs)
+        left, gone = list(module.jumps.labels[1:]), []
+        best = loss_without(module, own, [])
+        while left:
+            losses = [loss_without(module, own, [*gone, name]) for name in left]
+            least = int(np.argmin(losses))
+            if losses[least] > best:
+                break
+            best = losses[least]
+            gone.append(left.pop(least))
+        assert set(record.dropped) == set(gone)
+        after = fitted.module.experts[record.name].eval()
+        assert set(record.dropped) == {
+            n for n, a in zip(after.branch_names, after.mixture.alpha, strict=True) if a == 0
+        }
+        assert loss_without(after, own, []) == pytest.approx(best, rel=1e-4)
+        counts.append(len(gone))
+    assert 0 < sum(counts) < 12  # some are dropped, some are kept
+    with torch.no_grad():
+        logits, _ = fitted.module.eval()(*inputs)
+    torch.testing.assert_close(logits, fitted.logits, rtol=1e-4, atol=1e-5)
+
+
+def test_a_number_of_jumps_that_was_asked_for_is_kept() -> None:
+    fitted, _ = run(small(experts=("joint", "jumps"), num_jumps=6, epochs=25, patience=None))
+    assert [record.dropped for record in fitted.experts] == [(), ()]
+
+
+def test_an_expert_that_diverges_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = small(experts=("features", "given", "rows"), epochs=4)
+
+    def spoil(module: Any, *rest: Any) -> Fitted:
+        if module.homophilic is not None:
+            torch.nn.init.constant_(module.homophilic.weights[0], float("nan"))
+        return fit(module, *rest)
+
+    monkeypatch.setattr(experts, "fit", spoil)
+    with pytest.warns(DJGNNWarning, match="expert given left out: training diverged"):
+        fitted, inputs = run(config)
+    assert [record.name for record in fitted.experts] == ["features", "rows"]
+    assert fitted.module.weights[1] == 0
+    assert float(fitted.module.weights.sum()) == pytest.approx(1)
+    # What is stored can be read again: all weights are numbers, and the answer is the same.
+    assert all(bool(torch.isfinite(v).all()) for v in fitted.module.state_dict().values())
+    with torch.no_grad():
+        torch.testing.assert_close(fitted.module.eval()(*inputs)[0], fitted.logits)
+
+
+def test_all_of_them_diverging_is_an_error() -> None:
+    with (
+        pytest.raises(FloatingPointError, match="lower the learning rate"),
+        pytest.warns(DJGNNWarning, match="left out"),
+    ):
+        run(small(experts=("features", "rows"), lr=1e38, epochs=4))
+
+
+def test_a_stop_leaves_the_rest_without_weight() -> None:
+    found = []
+    for _ in range(2):
+        seen: list[EpochRecord] = []
+        fitted, inputs = run(
+            small(),
+            on_epoch=lambda total, record, seen=seen: seen.append(record),
+            stop=lambda seen=seen: len(seen) == 15,  # in the second expert
+        )
+        found.append(fitted)
+        assert fitted.interrupted
+        assert [record.name for record in fitted.experts] == [*fitted.module.names[:2]]
+        assert [*dict.fromkeys(record.expert for record in seen)] == [*fitted.module.names[:2]]
+        assert fitted.module.weights[2:].sum() == 0
+    states = [each.module.state_dict() for each in found]
+    for key, value in states[0].items():
+        assert torch.equal(value, states[1][key]), key
+    assert torch.equal(found[0].logits, found[1].logits)
+    with torch.no_grad():
+        torch.testing.assert_close(fitted.module.eval()(*inputs)[0], fitted.logits)
+
+
+def test_decoupled_the_pumps_are_trained_first_and_never_after() -> None:
+    config = small(decoupled=True, pump_epochs=4, experts=("joint", "jumps", "given"))
+    fitted, _ = run(config)
+    for name in ("joint", "jumps"):
+        expert = fitted.module.experts[name]
+        assert expert.fixed_filters is not None
+        assert not expert.pump.weight.requires_grad
+        assert len({r.pump_loss for r in fitted.history if r.expert == name}) == 1
+    assert fitted.module.experts["given"].pump is None
