@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,19 +15,31 @@ import torch
 
 from djgnn.errors import InputError
 from djgnn.graph import heterophilic_sbm, random_splits
-from djgnn.training import Fitted, resolve, train
+from djgnn.model.config import EXPERT_NAMES
+from djgnn.training import Fitted, RunConfig, resolve, train
 from djgnn.training.checkpoint import Checkpoint, fingerprint
 from djgnn.training.inputs import build_djgnn
-from djgnn.training.progress import Hooks
+from djgnn.training.loop import ExpertRecord
+from djgnn.training.progress import EpochRecord, Hooks
 from djgnn.training.recorder import Recorder
 
 GRAPH = random_splits(heterophilic_sbm(120, hub_size=1))
 
 
+def configuration(options: dict[str, object]) -> RunConfig:
+    """One network, unless the options name experts."""
+    given = {"hidden_channels": 8, "experts": (), "patience": None, **options}
+    return resolve("default").replace(**given)
+
+
 def run(options: dict[str, object], **hooks: object) -> Fitted:
-    config = resolve("default", None, hidden_channels=8, **options)
+    config = configuration(options)
     module, inputs = build_djgnn(config, GRAPH)
     return train(module, inputs, GRAPH, 0, config.training, 0, Hooks(**hooks))[0]
+
+
+ALL = {"experts": EXPERT_NAMES, "epochs": 3}
+SOME = {"experts": ("joint", "deep", "rows"), "epochs": 6}
 
 
 class After:
@@ -39,24 +53,47 @@ class After:
         return self.left == 0
 
 
+class Killed(Exception):
+    """The process is gone."""
+
+
+class Killing:
+    """Ends the process in an epoch, before it can be kept."""
+
+    def __init__(self, epochs: int) -> None:
+        self.left = epochs
+
+    def __call__(self, total: int, record: EpochRecord) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise Killed
+
+
+def timeless(fitted: Fitted) -> list[ExpertRecord]:
+    return [dataclasses.replace(record, seconds=0) for record in fitted.experts]
+
+
 def same(a: Fitted, b: Fitted) -> None:
     assert torch.equal(a.logits, b.logits)
     assert a.history == b.history
     assert a.epoch == b.epoch
-    assert a.gate == b.gate
+    assert timeless(a) == timeless(b)
+    assert (a.validation, a.validation_loss) == (b.validation, b.validation_loss)
     assert a.temperature == b.temperature
     np.testing.assert_array_equal(a.decisions, b.decisions)
-    for key, value in a.module.state_dict().items():
-        assert torch.equal(value, b.module.state_dict()[key]), key
+    np.testing.assert_array_equal(a.decided, b.decided)
+    ours, theirs = a.module.state_dict(), b.module.state_dict()
+    assert ours.keys() == theirs.keys()
+    for key, value in ours.items():
+        assert torch.equal(value, theirs[key]), key
 
 
-@pytest.mark.parametrize("stops", [(1,), (5, 3), (14, 9), (20, 1, 1)])
+@pytest.mark.parametrize("stops", [(1,), (5, 3), (14,), (9, 1, 1)])
 @pytest.mark.parametrize("decoupled", [False, True])
 def test_stopping_and_going_on_changes_nothing(
     stops: tuple[int, ...], decoupled: bool, tmp_path: Path
 ) -> None:
-    """The runs have twice 15 epochs: with the structure branch, and without."""
-    options = {"epochs": 15, "patience": None, "decoupled": decoupled, "pump_epochs": 3}
+    options = {"epochs": 15, "decoupled": decoupled, "pump_epochs": 3}
     whole = run(options)
     assert not whole.interrupted
     key = fingerprint("a run")
@@ -69,10 +106,78 @@ def test_stopping_and_going_on_changes_nothing(
     same(again, whole)
 
 
+@pytest.fixture(scope="module")
+def all_experts() -> Fitted:
+    """A run of the preset `default` that nothing disturbed."""
+    fitted = run(ALL)
+    assert len(fitted.experts) == len(EXPERT_NAMES)
+    return fitted
+
+
+@pytest.mark.parametrize("epochs", range(1, 3 * len(EXPERT_NAMES) + 1, 4))
+def test_a_run_of_experts_killed_in_any_of_them_ends_the_same(
+    epochs: int, all_experts: Fitted, tmp_path: Path
+) -> None:
+    """Three epochs each: in the first, second or last of an expert."""
+    with pytest.raises(Killed):
+        run(ALL, checkpoint=Checkpoint(tmp_path / "run", "k", 0), on_epoch=Killing(epochs))
+    same(run(ALL, checkpoint=Checkpoint(tmp_path / "run", "k", 0)), all_experts)
+
+
+def test_a_run_of_experts_that_is_stopped_again_and_again_ends_the_same(
+    all_experts: Fitted, tmp_path: Path
+) -> None:
+    trained = []
+    for epochs in (2, 3, 5, 1, 4):
+        part = run(ALL, checkpoint=Checkpoint(tmp_path / "run", "k"), stop=After(epochs))
+        assert part.interrupted
+        trained.append(len(part.experts))
+    assert trained == sorted(trained)
+    assert 1 <= trained[0] < trained[-1] < len(EXPERT_NAMES)
+    same(run(ALL, checkpoint=Checkpoint(tmp_path / "run", "k")), all_experts)
+    same(run(ALL, checkpoint=Checkpoint(tmp_path / "run", "k")), all_experts)  # all had ended
+
+
+@pytest.mark.parametrize("options", [{"decoupled": True, "pump_epochs": 3}, {"batch_size": 40}])
+def test_experts_in_other_modes_resume_too(options: dict[str, object], tmp_path: Path) -> None:
+    options = {**SOME, **options}
+    for epochs in (2, 7):
+        run(options, checkpoint=Checkpoint(tmp_path / "run", "k"), stop=After(epochs))
+    same(run(options, checkpoint=Checkpoint(tmp_path / "run", "k")), run(options))
+
+
+def test_dropped_jumps_are_dropped_again(tmp_path: Path) -> None:
+    options = {"experts": ("joint", "jumps"), "epochs": 25}
+    whole = run(options)
+    assert any(record.dropped for record in whole.experts)
+    run(options, checkpoint=Checkpoint(tmp_path / "run", "k"), stop=After(30))
+    same(run(options, checkpoint=Checkpoint(tmp_path / "run", "k")), whole)
+
+
+@pytest.mark.parametrize("stage", SOME["experts"])
+def test_a_damaged_or_foreign_stage_is_refused(stage: str, tmp_path: Path) -> None:
+    run(SOME, checkpoint=Checkpoint(tmp_path / "run", "k"))
+    file, others = tmp_path / f"{stage}.safetensors", [n for n in SOME["experts"] if n != stage]
+    assert {f.stem for f in tmp_path.iterdir()} == {*SOME["experts"]}
+    whole = file.read_bytes()
+    for other in others:  # of the same run, but of another expert
+        file.write_bytes((tmp_path / f"{other}.safetensors").read_bytes())
+        with pytest.raises(InputError, match=f"{stage}.safetensors: belongs to a run with other"):
+            run(SOME, checkpoint=Checkpoint(tmp_path / "run", "k"))
+    for damaged in (whole[: len(whole) // 2], b""):
+        file.write_bytes(damaged)
+        with pytest.raises(InputError, match=f"{stage}.safetensors: damaged"):
+            run(SOME, checkpoint=Checkpoint(tmp_path / "run", "k"))
+    file.write_bytes(whole)
+    with pytest.raises(InputError, match=r"joint\.safetensors: belongs to a run with other"):
+        run(SOME, checkpoint=Checkpoint(tmp_path / "run", "another"))
+    same(run(SOME, checkpoint=Checkpoint(tmp_path / "run", "k")), run(SOME))
+
+
 def test_what_is_scored_is_what_is_stored() -> None:
-    fitted = run({"epochs": 12, "structure_gate": False})
+    fitted = run({"epochs": 12})
     model = copy.deepcopy(fitted.module).eval()
-    inputs = build_djgnn(resolve("default", None, hidden_channels=8), GRAPH)[1]
+    inputs = build_djgnn(configuration({}), GRAPH)[1]
     with torch.no_grad():
         logits, _ = model(*inputs)
     torch.testing.assert_close(logits, fitted.logits)
@@ -136,9 +241,9 @@ def test_a_spoilt_checkpoint_is_refused_before_anything_is_touched(
     from safetensors import safe_open
     from safetensors.torch import save_file
 
-    options = {"epochs": 6, "structure_gate": False}
+    options = {"epochs": 6}
     run(options, checkpoint=Checkpoint(tmp_path / "run", "k"), stop=After(3))
-    file = tmp_path / "first.safetensors"
+    file = tmp_path / "run"
     with safe_open(file, framework="pt") as held:
         metadata, tensors = held.metadata(), {k: held.get_tensor(k) for k in held.keys()}  # noqa: SIM118
     about = json.loads(metadata["about"])
@@ -150,13 +255,13 @@ def test_a_spoilt_checkpoint_is_refused_before_anything_is_touched(
 
 
 def test_a_checkpoint_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "first.safetensors")
+    os.mkfifo(tmp_path / "run")
     with pytest.raises(InputError, match="pipe"):
-        run({"epochs": 2, "structure_gate": False}, checkpoint=Checkpoint(tmp_path / "run", "k"))
+        run({"epochs": 2}, checkpoint=Checkpoint(tmp_path / "run", "k"))
 
 
 def test_early_stopping_is_remembered(tmp_path: Path) -> None:
-    options = {"epochs": 200, "patience": 4, "structure_gate": False}
+    options = {"epochs": 200, "patience": 4}
     whole = run(options)
     assert len(whole.history) < 200
     for epochs in (2, 4):
@@ -164,22 +269,25 @@ def test_early_stopping_is_remembered(tmp_path: Path) -> None:
     same(run(options, checkpoint=Checkpoint(tmp_path / "run", "k")), whole)
 
 
-@pytest.mark.parametrize("stop", [None, 17])
+@pytest.mark.parametrize("experts", [(), ("joint", "deep")])
 def test_a_training_that_was_over_before_is_recorded_at_its_selected_epoch(
-    stop: int | None, tmp_path: Path
+    experts: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """Killed in the second training, or between it and the writing of the run."""
-    options = {"epochs": 12, "patience": None}
-    halt = None if stop is None else After(stop)
-    run(options, checkpoint=Checkpoint(tmp_path / "run", "k"), stop=halt)
+    """Killed in the second expert, or between the end and the writing of the run."""
+    options = {"epochs": 12, "experts": experts, "num_jumps": 3}
+    run(options, checkpoint=Checkpoint(tmp_path / "run", "k"), stop=After(17))
     recorder = Recorder(GRAPH.num_nodes)
     fitted = run(options, checkpoint=Checkpoint(tmp_path / "run", "k"), observer=recorder)
-    inputs = build_djgnn(resolve("default", None, hidden_channels=8, **options), GRAPH)[1]
+    inputs = build_djgnn(configuration(options), GRAPH)[1]
     recording = recorder.finish(fitted, inputs)
-    assert fitted.epoch in recording.epochs
-    assert len(recording.seen) == len(recording.alpha) == len(recording.trace_ratio) >= 1
-    at = recording.epochs.tolist().index(fitted.epoch)
-    np.testing.assert_allclose(recording.logits[at], fitted.logits[recording.nodes])
+    epoch = fitted.experts[0].epoch if experts else fitted.epoch
+    assert recording.epochs.tolist() == [epoch]
+    assert len(recording.seen) == len(recording.alpha) == len(recording.trace_ratio) == 1
+    module: Any = fitted.module.experts["joint"] if experts else fitted.module
+    with torch.no_grad():
+        own = fitted.module.inputs_of("joint", inputs) if experts else inputs
+        logits = module.eval()(*own)[0].numpy()
+    np.testing.assert_allclose(recording.logits[0], logits[recording.nodes])
 
 
 def test_how_often_is_a_matter_of_time(tmp_path: Path) -> None:
@@ -193,18 +301,21 @@ def test_how_often_is_a_matter_of_time(tmp_path: Path) -> None:
         def stage(self, name: str) -> Checkpoint:
             return Counted(self.path.with_name(name), self.key, self.every)
 
-    options = {"epochs": 6, "structure_gate": False}
+    options = {"epochs": 6}
     run(options, checkpoint=Counted(tmp_path / "often" / "run", "k", every=0))
     assert len(written) == 6
     written.clear()
     run(options, checkpoint=Counted(tmp_path / "seldom" / "run", "k", every=3600))
     assert len(written) == 1
+    written.clear()
+    run(SOME, checkpoint=Counted(tmp_path / "experts" / "run", "k", every=3600))
+    assert len(written) == len(SOME["experts"])
 
 
 def test_what_is_no_checkpoint_of_this_run_is_refused(tmp_path: Path) -> None:
-    options = {"epochs": 3, "structure_gate": False}
+    options = {"epochs": 3}
     run(options, checkpoint=Checkpoint(tmp_path / "run", "k"))
-    file = tmp_path / "first.safetensors"
+    file = tmp_path / "run"
     with pytest.raises(InputError, match="other data, options or seed"):
         run(options, checkpoint=Checkpoint(tmp_path / "run", "another"))
     whole = file.read_bytes()
@@ -220,7 +331,7 @@ def test_what_is_no_checkpoint_of_this_run_is_refused(tmp_path: Path) -> None:
     save_file(
         {"a": torch.zeros(1)},
         file,
-        metadata={"format": "djgnn-checkpoint-1", "about": '{"key": "k/first"}'},
+        metadata={"format": "djgnn-checkpoint-1", "about": '{"key": "k"}'},
     )
     with pytest.raises(InputError, match="damaged"):
         run(options, checkpoint=Checkpoint(tmp_path / "run", "k"))
@@ -228,7 +339,5 @@ def test_what_is_no_checkpoint_of_this_run_is_refused(tmp_path: Path) -> None:
 
 def test_a_frozen_pump_stays_where_it_was_left() -> None:
     """A gradient left over from training the pump must not move it once it is frozen."""
-    config = resolve("default", None, hidden_channels=8, epochs=4, decoupled=True, pump_epochs=3)
-    module, inputs = build_djgnn(config.replace(structure=False), GRAPH)
-    fitted, _ = train(module, inputs, GRAPH, 0, config.training, 0)
+    fitted = run({"epochs": 4, "decoupled": True, "pump_epochs": 3})
     assert len({record.pump_loss for record in fitted.history}) == 1

@@ -12,16 +12,21 @@ import torch.nn.functional as F
 
 from djgnn.errors import InputError
 from djgnn.graph import heterophilic_sbm, random_splits
-from djgnn.model import graph_operators
+from djgnn.model.config import EXPERT_NAMES
+from djgnn.model.experts import EXPERTS
+from djgnn.model.operators import Parts
+from djgnn.model.views import GraphView
 from djgnn.training import Fitted, resolve, train
 from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.config import RunConfig
+from djgnn.training.folder import new_folder, write_run
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets
 from djgnn.training.minibatch import Batch, BatchPasses
-from djgnn.training.passes import choose_passes
+from djgnn.training.passes import ViewPasses, choose_passes
 from djgnn.training.progress import Hooks
 from djgnn.training.recorder import Recorder
+from djgnn.training.stored import load_model
 
 GRAPH = random_splits(heterophilic_sbm(120, hub_size=2))
 N = GRAPH.num_nodes
@@ -29,12 +34,11 @@ N = GRAPH.num_nodes
 
 def exact(batch_size: int, **options: Any) -> tuple[BatchPasses, Targets, RunConfig, Any]:
     """Passes in double precision, without dropout."""
-    options = {"hidden_channels": 6, "dropout": 0.0, "pump_weight": 0.7, **options}
-    config = resolve("default", None, batch_size=batch_size, **options)
+    own = {"hidden_channels": 6, "dropout": 0.0, "pump_weight": 0.7, "experts": ()}
+    config = resolve("default", None, batch_size=batch_size, **{**own, **options})
     module, (x, _) = build_djgnn(config, GRAPH)
     initialize(module, 0)
-    operators = graph_operators(GRAPH.adjacency, **config.model.treatment(), dtype=torch.float64)
-    inputs = (x.double(), operators)
+    inputs = (x.double(), module.operators(Parts(GRAPH.adjacency, torch.float64)))
     targets = Targets.of(GRAPH, GRAPH.split(0), class_weight=config.training.class_weight)
     if targets.class_weight is not None:
         object.__setattr__(targets, "class_weight", targets.class_weight.double())
@@ -44,13 +48,23 @@ def exact(batch_size: int, **options: Any) -> tuple[BatchPasses, Targets, RunCon
 
 @pytest.mark.parametrize("batch_size", [N, 64, 30, 7])
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
-def test_the_mean_of_an_epoch_is_the_whole(batch_size: int, class_weight: str | None) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [{"label_smoothing": 0.0, "num_jumps": 5}, {"num_jumps": "auto"}, EXPERTS["jumps"]],
+    ids=["fixed jumps", "joint", "jumps"],
+)
+def test_the_mean_of_an_epoch_is_the_whole(
+    batch_size: int, class_weight: str | None, options: dict[str, Any]
+) -> None:
     """At fixed weights: its losses and gradients average to those of all nodes."""
-    passes, targets, config, inputs = exact(batch_size, class_weight=class_weight)
+    passes, targets, config, inputs = exact(batch_size, class_weight=class_weight, **options)
     module, training = passes.module, config.training
     module.train()
     logits, pump_loss = module(*inputs)
-    fit_loss = F.cross_entropy(logits[targets.train], targets.train_y, targets.class_weight)
+    smooth = training.label_smoothing
+    fit_loss = F.cross_entropy(
+        logits[targets.train], targets.train_y, targets.class_weight, label_smoothing=smooth
+    )
     whole = fit_loss + training.pump_weight * pump_loss
     whole.backward()
     wanted = {key: p.grad.clone() for key, p in module.named_parameters()}
@@ -109,8 +123,14 @@ def test_an_evaluation_is_that_of_the_current_weights() -> None:
     torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
 
 
+def configuration(options: dict[str, Any]) -> RunConfig:
+    """One network in batches, unless the options say otherwise."""
+    given = {"hidden_channels": 8, "batch_size": 40, "experts": (), "patience": None, **options}
+    return resolve("default").replace(**given)
+
+
 def run(options: dict[str, Any], **hooks: Any) -> Fitted:
-    config = resolve("default", None, hidden_channels=8, **{"batch_size": 40, **options})
+    config = configuration(options)
     module, inputs = build_djgnn(config, GRAPH)
     return train(module, inputs, GRAPH, 0, config.training, 0, Hooks(**hooks))[0]
 
@@ -123,12 +143,11 @@ def same(a: Fitted, b: Fitted) -> None:
         assert torch.equal(value, b.module.state_dict()[key]), key
 
 
-@pytest.mark.parametrize("options", [{}, {"decoupled": True}])
+@pytest.mark.parametrize("options", [{}, {"decoupled": True}, {"experts": EXPERT_NAMES}])
 def test_a_stopped_run_resumes_to_the_same_bytes(options: dict[str, Any], tmp_path: Path) -> None:
-    options = {"epochs": 5, "patience": None, "pump_epochs": 2, **options}
+    options = {"epochs": 5, "pump_epochs": 2, **options}
     whole = run(options)
-    assert whole.gate is not None
-    for _ in range(7):
+    for _ in range(4):
         part = run(options, checkpoint=Checkpoint(tmp_path / "run", "k"), stop=lambda: True)
         assert part.interrupted
     rest = run(options, checkpoint=Checkpoint(tmp_path / "run", "k"))
@@ -149,13 +168,13 @@ def test_steps_along_sums_of_batches_are_steps_over_all_nodes() -> None:
 
 
 def test_a_batch_of_all_nodes_trains_as_without_batches() -> None:
-    options = {"epochs": 3, "structure_gate": False}
+    options = {"epochs": 3}
     same(run({**options, "batch_size": N}), run({**options, "batch_size": None}))
     assert run({**options}).history != run({**options, "batch_size": None}).history
 
 
 def test_it_learns_what_training_on_all_learns() -> None:
-    options = {"epochs": 40, "structure_gate": False, "patience": None}
+    options = {"epochs": 40, "num_jumps": 5, "lr": 0.01, "select": "score"}
     few, whole = run(options), run({**options, "batch_size": None})
     assert few.validation >= whole.validation - 5
     assert few.history[-1].pump_loss < few.history[0].pump_loss
@@ -163,7 +182,7 @@ def test_it_learns_what_training_on_all_learns() -> None:
 
 def test_the_loss_that_is_reported_is_that_of_all_nodes() -> None:
     """With steps too small to matter, the first epoch reports what one whole step does."""
-    options = {"epochs": 1, "structure_gate": False, "lr": 1e-9, "dropout": 0.0}
+    options = {"epochs": 1, "lr": 1e-9, "dropout": 0.0}
     few, whole = run(options).history[0], run({**options, "batch_size": None}).history[0]
     assert few.loss == pytest.approx(whole.loss, rel=1e-5)
     assert few.pump_loss == pytest.approx(whole.pump_loss, rel=1e-5)
@@ -171,11 +190,10 @@ def test_the_loss_that_is_reported_is_that_of_all_nodes() -> None:
 
 
 def test_a_recording_shows_what_the_stored_model_shows() -> None:
-    config = resolve("default", None, hidden_channels=8, epochs=6, batch_size=40)
-    config = config.replace(structure_gate=False)
+    config = configuration({"epochs": 6})
     module, inputs = build_djgnn(config, GRAPH)
     recorder = Recorder(GRAPH.num_nodes)
-    plain = run({"epochs": 6, "structure_gate": False})
+    plain = run({"epochs": 6})
     fitted, _ = train(module, inputs, GRAPH, 0, config.training, 0, Hooks(observer=recorder))
     same(fitted, plain)
     recording = recorder.finish(fitted, inputs)
@@ -184,6 +202,45 @@ def test_a_recording_shows_what_the_stored_model_shows() -> None:
     at = list(recording.epochs).index(fitted.epoch)
     np.testing.assert_allclose(recording.u[at], encoding.pump.u.detach().numpy(), atol=1e-6)
     np.testing.assert_array_equal(recording.ranks[at], encoding.table.index.numpy())
+
+
+def whole_jumps(*_: Any) -> None:
+    raise AssertionError("all nodes at once went through the filters")
+
+
+def test_experts_with_jumps_never_see_all_nodes_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Not in training, nor to find idle jumps, nor when a stored run is read."""
+    monkeypatch.setattr(GraphView, "aggregate", whole_jumps)
+    config = configuration({"experts": EXPERT_NAMES, "epochs": 12})
+    module, inputs = build_djgnn(config, GRAPH)
+    fitted, result = train(module, inputs, GRAPH, 0, config.training, 0)
+    assert len(fitted.experts) == len(EXPERT_NAMES)
+    with new_folder(tmp_path / "run") as folder:
+        write_run(folder, GRAPH, config, fitted, result, 0)
+    stored = load_model(tmp_path / "run").logits
+    np.testing.assert_allclose(stored, fitted.logits.numpy(), atol=1e-5)
+    monkeypatch.undo()
+    with torch.no_grad():
+        whole, _ = module.eval()(*inputs)
+    torch.testing.assert_close(fitted.logits, whole, rtol=1e-4, atol=1e-5)
+
+
+def test_experts_without_jumps_are_trained_whole() -> None:
+    config = configuration({"experts": EXPERT_NAMES})
+    module, inputs = build_djgnn(config, GRAPH)
+    targets = Targets.of(GRAPH, GRAPH.split(0))
+    for name, expert in module.experts.items():
+        own = module.inputs_of(name, inputs)
+        found = choose_passes(expert, own, targets, config.training)
+        assert type(found) is (BatchPasses if expert.pump is not None else ViewPasses)
+    alone = configuration({"experts": ("deep", "given"), "epochs": 4})
+    fitted = [
+        train(*build_djgnn(alone, GRAPH), GRAPH, 0, training, 0)[0]
+        for training in (alone.training, alone.replace(batch_size=None).training)
+    ]
+    same(*fitted)
 
 
 def test_few_training_nodes_leave_batches_without_any() -> None:
@@ -213,8 +270,9 @@ def test_bad_sizes_are_refused(size: Any) -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_on_a_gpu_the_losses_and_logits_are_the_same() -> None:
-    config = resolve("default", None, hidden_channels=8, dropout=0.0, batch_size=40)
+@pytest.mark.parametrize("options", [{}, EXPERTS["jumps"]], ids=["joint", "jumps"])
+def test_on_a_gpu_the_losses_and_logits_are_the_same(options: dict[str, Any]) -> None:
+    config = configuration({"dropout": 0.0, **options})
     found = {}
     for device in ("cpu", "cuda"):
         module, inputs = build_djgnn(config, GRAPH, device)
