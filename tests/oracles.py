@@ -166,7 +166,7 @@ def dense_logits(
         walk = torch.stack([g * power for g, power in zip(own.gamma, powers, strict=True)])
         parts.append(walk.sum(dim=0) @ h)
     if model.deep is not None:
-        parts.append(_dense_deep(model, x, near))
+        parts.append(_dense_deep(model, x, rows, near))
     h = torch.cat([a * p for a, p in zip(model.mixture.alpha, parts, strict=True)], dim=1)
     h = F.dropout(h, config.dropout, model.training)
     for layer, (w, b) in enumerate(zip(model.mixture.weights, model.mixture.biases, strict=True)):
@@ -174,9 +174,13 @@ def dense_logits(
     return h
 
 
-def _dense_deep(model: DJGNN, x: Tensor, near: Tensor) -> Tensor:
-    """Residual layers, the normalisation of layers written out."""
+def _dense_deep(model: DJGNN, x: Tensor, rows: Tensor, near: Tensor) -> Tensor:
+    """Residual layers over features and degrees, the normalisation of layers written out."""
     own, width = model.deep, model.config.hidden_channels
+    degree = torch.log1p(rows.sum(dim=1).abs())
+    known = degree[: rows.shape[1]]
+    spread = (known - known.mean()).square().mean().sqrt()
+    x = torch.cat([x, ((degree - known.mean()) / spread)[:, None]], dim=1)
 
     def norm(h: Tensor, layer: int) -> Tensor:
         centred = h - h.mean(dim=1, keepdim=True)

@@ -143,7 +143,7 @@ def test_what_experts_have_in_common_is_there_once() -> None:
     assert held["deep"].homophilic is not held["hops"].homophilic
     assert held["columns"].adjacency is not held["rows"].adjacency
     parts = {id(part) for own in held.values() for part in (own.adjacency, own.homophilic)}
-    assert len(parts) == 2 + 4  # A, its transpose; normalised three ways, and the mean
+    assert len(parts) == 3 + 4  # A in three ways, normalised in three ways, and the mean
 
 
 def test_edges_are_prepared_once() -> None:

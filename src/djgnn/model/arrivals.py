@@ -17,7 +17,7 @@ from djgnn.jumps import arrival_ranks, twin_classes
 from djgnn.model.djgnn import DJGNN
 from djgnn.model.experts import DJExperts, ExpertOperators
 from djgnn.model.operators import GraphOperators, mean_normalize
-from djgnn.model.views import Encoding, Features, GraphView, View
+from djgnn.model.views import Encoding, Features, GraphView, View, scaled_degrees
 from djgnn.pump import DiffusionPump, PumpOutput
 
 
@@ -143,6 +143,12 @@ class ArrivalView(View):
     def source_rows(self) -> SparseOperator:
         """Those of the new nodes: what the known ones have of theirs is stored."""
         return self.adjacency
+
+    @cached_property
+    def degrees(self) -> Tensor:
+        """Of the new nodes, in edges with known ones."""
+        known = self.known.operators.degree
+        return scaled_degrees((self.adjacency @ torch.ones_like(known)[:, None])[:, 0], known)
 
     @cached_property
     def _homophilic(self) -> SparseOperator:

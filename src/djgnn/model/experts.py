@@ -31,7 +31,12 @@ EXPERTS: dict[Expert, dict[str, Any]] = {
     "symmetric": {**_ALONE, "homophilic": True, "homophilic_adjacency": "symmetric"},
     "hops": {**_ALONE, "hops": 3, "homophilic_adjacency": "symmetric"},
     "diffusion": {**_ALONE, "diffusion": 10, "homophilic_adjacency": "symmetric"},
-    "deep": {**_ALONE, "deep": 10, "homophilic_adjacency": "symmetric"},
+    "deep": {
+        **_ALONE,
+        "deep": 15,
+        "homophilic_adjacency": "symmetric",
+        "pump_adjacency": "symmetric",
+    },
     "rows": {**_ALONE, "structure": True, "pump_adjacency": "given"},
     "columns": {**_ALONE, "structure": True, "pump_adjacency": "transposed"},
 }

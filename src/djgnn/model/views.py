@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from djgnn.filters import FilterTable, aggregate, filter_table
@@ -38,6 +39,7 @@ class View:
         features: X of the sources, ``[sources, F]``.
         adjacency: Rows of A as the pump sees it, ``[rows, n]``.
         source_rows: The same of the sources, ``[sources, n]``.
+        degrees: Their degrees, see :func:`scaled_degrees`, ``[sources, 1]``.
     """
 
     if TYPE_CHECKING:  # attributes or properties of the subclasses
@@ -48,6 +50,8 @@ class View:
         def adjacency(self) -> SparseOperator: ...  # noqa: D102
         @property
         def source_rows(self) -> SparseOperator: ...  # noqa: D102
+        @property
+        def degrees(self) -> Tensor: ...  # noqa: D102
 
     @property
     def windows(self) -> Windows:
@@ -107,6 +111,17 @@ class View:
     def whole(self, encoding: Encoding) -> Encoding:
         """An encoding with the filters of all nodes."""
         return encoding
+
+
+def scaled_degrees(degree: Tensor, known: Tensor) -> Tensor:
+    """Logarithms of degrees, less their mean over all known nodes, by their standard deviation.
+
+    Shapes:
+        degree ``[m]``, known ``[n]``, result ``[m, 1]``.
+    """
+    usual = known.abs().log1p()
+    spread = usual.std(correction=0).clamp_min(torch.finfo(usual.dtype).eps)
+    return ((degree.abs().log1p() - usual.mean()) / spread)[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,6 +217,11 @@ class GraphView(View):
     def source_rows(self) -> SparseOperator:
         """All rows of A."""
         return self.operators.adjacency
+
+    @property
+    def degrees(self) -> Tensor:
+        """Of all nodes."""
+        return scaled_degrees(self.operators.degree, self.operators.degree)
 
     def aggregate(self, table: FilterTable, h: Tensor) -> Tensor:
         """All filters at once."""

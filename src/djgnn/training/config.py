@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -26,7 +25,7 @@ REMOVED: dict[str, Any] = {
     "recompute": False,
 }
 """Options of version 0.1 and the values that a configuration file may still have for them."""
-LEAST_PATIENCE, MOST_PATIENCE = 25, 100
+LEAST_PATIENCE, MOST_PATIENCE, LEAST_GAIN = 25, 50, 0.005
 GATE = "structure_gate"
 """An option that only version 0.1 has: what the gate decided is in the file, as ``structure``."""
 SMALL_DECAY, LARGE_DECAY, MANY_NODES = 5e-5, 5e-4, 5000
@@ -34,7 +33,7 @@ SMALL_DECAY, LARGE_DECAY, MANY_NODES = 5e-5, 5e-4, 5000
 
 
 _OLD_MODEL: dict[str, Any] = {"experts": ()}
-_OLD_TRAINING: dict[str, Any] = {"label_smoothing": None, "select": None}
+_OLD_TRAINING: dict[str, Any] = {"jump_lr": None, "label_smoothing": None, "select": None}
 
 
 @dataclass(frozen=True)
@@ -44,13 +43,14 @@ class TrainConfig:
     Args:
         epochs: Most epochs to run.
         lr: Learning rate of Adam.
+        jump_lr: The same of experts with jumps, ``None``: `lr` as well.
         weight_decay: Decay of every weight; ``"auto"`` for 5e-5 where there are at least 5,000
             training nodes, and 5e-4 where there are fewer.
         label_smoothing: Share of a label that all classes have in common, in the loss.
         select: What the best epoch is: the one of the best validation ``"score"`` (then lower
             loss), or of the lowest validation ``"loss"`` (then better score); ``None``: the score.
         patience: Stop after this many epochs without a better one; ``None``: never. ``"auto"``:
-            after as many as the best one took, at least 25 and at most 100.
+            see :meth:`ends`.
         class_weight: Factor of each class in the loss: ``None`` 1, ``"balanced"``, or one number
             per class.
         pump_weight: Factor lambda of trace ratio plus orthogonality in the loss.
@@ -68,6 +68,7 @@ class TrainConfig:
 
     epochs: Count = 1000
     lr: Positive = 0.03
+    jump_lr: Positive | None = 0.01
     weight_decay: NonNegative | Literal["auto"] = "auto"
     label_smoothing: Rate | None = 0.1
     select: Literal["score", "loss"] | None = "loss"
@@ -82,11 +83,31 @@ class TrainConfig:
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def waits(self, best: int) -> float:
-        """How many epochs to wait for a better one than `best`."""
-        if self.patience == "auto":
-            return min(max(best, LEAST_PATIENCE), MOST_PATIENCE)
-        return math.inf if self.patience is None else self.patience
+    def ends(self, losses: Sequence[float], best: int) -> bool:
+        """Whether training has waited long enough.
+
+        With ``patience="auto"`` it goes on while the validation loss falls by half a percent in as
+        many epochs as it has taken so far, but at least in 25 and at most in 50.
+
+        Args:
+            losses: On validation, of all epochs so far.
+            best: The best epoch.
+        """
+        if len(losses) >= self.epochs:
+            return True
+        if self.patience != "auto":
+            return self.patience is not None and len(losses) - 1 - best >= self.patience
+        mark = 0
+        for epoch, loss in enumerate(losses):
+            if not loss >= (1 - LEAST_GAIN) * losses[mark]:
+                mark = epoch
+        return len(losses) - 1 - mark >= min(max(mark, LEAST_PATIENCE), MOST_PATIENCE)
+
+    def of_expert(self, jumps: bool) -> TrainConfig:
+        """How an expert is trained, with or without jumps."""
+        if not jumps or self.jump_lr is None:
+            return self
+        return dataclasses.replace(self, lr=self.jump_lr)
 
     def decay(self, train_nodes: int) -> float:
         """The weight decay for so many training nodes."""

@@ -76,7 +76,9 @@ def estimate(
         own = network.inputs_of(inputs)
         fit(network.module, own, targets, short, seeded(0, where), Hooks(stop=enough))
         epoch += float(np.median(np.diff(marks)[1:]))  # the first warms up
-    soonest = min(training.epochs, (training.patience or training.epochs) + 1)
+    soonest = 1
+    while not training.ends([0.0] * soonest, 0):
+        soonest += 1
     return CostEstimate(
         epochs=training.epochs,
         trainings=len(trained),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+import zlib
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,6 @@ from djgnn.training.progress import EpochRecord, Hooks
 from djgnn.training.selection import decision, score
 
 ROUNDS = 200
-APART = 1009
-"""Between the seeds of two experts."""
 
 
 def mixing_weights(likelihood: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -89,12 +88,14 @@ def fit_experts(
     hooks = hooks or Hooks()
     found: dict[str, Fitted] = {}
     trouble: FloatingPointError | None = None
-    seeds = {name: seed + APART * number for number, name in enumerate(module.names)}
+    # By name: what becomes of an expert does not depend on which others there are.
+    seeds = {name: seed + zlib.crc32(name.encode()) for name in module.names}
     for name, expert in module.experts.items():
         own, generator = module.inputs_of(name, inputs), seeded(seeds[name], targets.train.device)
+        rates = config.of_expert(getattr(expert, "pump", None) is not None)
         prepare(expert, own, config, seeds[name])
         try:
-            fitted = fit(expert, own, targets, config, generator, _of(hooks, name))
+            fitted = fit(expert, own, targets, rates, generator, _of(hooks, name))
         except FloatingPointError as error:
             trouble = error
             warnings.warn(f"expert {name} left out: {error}", DJGNNWarning, stacklevel=2)

@@ -175,8 +175,8 @@ def fit(
             decisions = decision(logits, targets.metric).cpu().numpy()
             record = _record(run.epoch, losses, logits, decisions, targets)
             _keep(run, record, logits, decisions[targets.nodes[2]], module, config.select)
-            waited = run.epoch - 1 - run.kept_epoch
-            run.ended = waited >= config.waits(run.kept_epoch) or run.epoch >= config.epochs
+            held_out = [each.validation_loss for each in run.history]
+            run.ended = config.ends(held_out, run.kept_epoch)
             if hooks.observer is not None:
                 hooks.observer(record, module, passes.encoding, logits)
             if hooks.on_epoch is not None:

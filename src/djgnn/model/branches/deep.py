@@ -25,10 +25,10 @@ class DeepBranch(Branch):
     r"""A residual network that takes the mean of the neighbours in every layer,
 
     .. math::
-        H_0 = \mathrm{ReLU}(X W + b), \quad Z_l = \mathrm{norm}(H_l), \quad
+        H_0 = \mathrm{ReLU}([X \Vert d] W + b), \quad Z_l = \mathrm{norm}(H_l), \quad
         H_{l+1} = H_l + \mathrm{ReLU}(Z_l V_l + M Z_l W_l + b_l),
 
-    with layer normalisation, also of the last layer.
+    with layer normalisation, also of the last layer; d are the degrees.
 
     Args:
         in_channels: Number of features F.
@@ -37,7 +37,7 @@ class DeepBranch(Branch):
         dropout: After every layer.
 
     Shapes:
-        encode ``[sources, hidden_channels]`` (X W + b), output ``[rows, hidden_channels]``.
+        encode ``[sources, hidden_channels]`` (the first layer), output ``[rows, hidden_channels]``.
     """
 
     name = "deep"
@@ -48,7 +48,7 @@ class DeepBranch(Branch):
     ) -> None:
         super().__init__()
         self.num_layers, self.dropout, width = num_layers, dropout, hidden_channels
-        self.weight = nn.Parameter(torch.empty(in_channels, width))
+        self.weight = nn.Parameter(torch.empty(in_channels + 1, width))
         self.bias = nn.Parameter(torch.empty(width))
         self.layers = nn.Parameter(torch.empty(num_layers, width, 2 * width))
         self.biases = nn.Parameter(torch.empty(num_layers, width))
@@ -75,7 +75,7 @@ class DeepBranch(Branch):
 
     def encode(self, view: View) -> Tensor:
         """The first layer before its activation."""
-        h: Tensor = view.features @ self.weight + self.bias
+        h: Tensor = view.features @ self.weight[:-1] + view.degrees * self.weight[-1] + self.bias
         return h
 
     def forward(

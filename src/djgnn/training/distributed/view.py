@@ -20,7 +20,7 @@ from djgnn.jumps import TwinClasses
 from djgnn.model import DJGNN, DJExperts
 from djgnn.model.dropout import Window
 from djgnn.model.operators import Parts
-from djgnn.model.views import Encoding, Features, View, Windows
+from djgnn.model.views import Encoding, Features, View, Windows, scaled_degrees
 from djgnn.pump import DiffusionPump, PumpOutput
 from djgnn.pump.pump import gram_orthogonality, pump, ratio_of
 from djgnn.training.config import RunConfig
@@ -160,6 +160,12 @@ class ShardView(View):
     def source_rows(self) -> SparseOperator:
         """The own rows of A."""
         return self.operators.adjacency
+
+    @property
+    def degrees(self) -> Tensor:
+        """Of the own nodes."""
+        shard, degree = self.operators.shard, self.operators.degree
+        return scaled_degrees(degree[shard.first : shard.last], degree)
 
     def aggregate(self, table: FilterTable, h: Tensor) -> Tensor:
         """As :func:`djgnn.filters.aggregate`, with the rows of X W that other processes have.
