@@ -10,8 +10,9 @@ import numpy as np
 import torch
 
 from djgnn.graph import Graph, heterophilic_sbm, random_splits, read_npz
-from djgnn.model import DJGNN, graph_operators
-from djgnn.training import resolve, train
+from djgnn.model import DJGNN
+from djgnn.model.operators import Parts
+from djgnn.training import Fitted, RunConfig, resolve, train
 from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.distributed import Group
 from djgnn.training.distributed.exchange import (
@@ -22,7 +23,7 @@ from djgnn.training.distributed.exchange import (
     reduce_gradients,
 )
 from djgnn.training.distributed.shard import Shard
-from djgnn.training.distributed.view import shard_djgnn, shard_operators
+from djgnn.training.distributed.view import ShardParts, shard_djgnn
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets
 from djgnn.training.passes import choose_passes
@@ -32,8 +33,15 @@ BASE: dict[str, Any] = {
     "hidden_channels": 16,
     "epochs": 20,
     "patience": None,
-    "structure_gate": False,
+    "experts": (),
+    "num_jumps": 5,
+    "lr": 0.01,  # at higher rates differences of rounding grow faster
+    "weight_decay": 5e-4,
+    "label_smoothing": None,
 }
+
+
+FOLDER: dict[str, Any] = {"hidden_channels": 8, "patience": None}
 
 
 def sbm() -> Graph:
@@ -59,13 +67,18 @@ def tiny() -> Graph:
     )
 
 
+def configuration(recipe: dict[str, Any]) -> RunConfig:
+    """One network that runs to the end, unless the recipe says otherwise."""
+    return resolve("default").replace(**{**BASE, **recipe})
+
+
 def fit_many(group: Group, graph: Graph, recipes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Train once per recipe: losses of every epoch, rank lists after every epoch, logits."""
     return [_fit(group, graph, recipe) for recipe in recipes]
 
 
 def _fit(group: Group, graph: Graph, recipe: dict[str, Any]) -> dict[str, Any]:
-    config = resolve("default", None, **{**BASE, **recipe})
+    config = configuration(recipe)
     module, inputs = build_djgnn(config, graph, group=group)
     tables: list[Any] = []
 
@@ -73,15 +86,21 @@ def _fit(group: Group, graph: Graph, recipe: dict[str, Any]) -> dict[str, Any]:
         tables.append(encoding.table.index.numpy())
 
     fitted, result = train(module, inputs, graph, 0, config.training, 0, Hooks(observer=observe))
-    losses = [(r.loss, r.pump_loss, r.validation_loss) for r in fitted.history]
     return {
-        "losses": np.array(losses),
-        "ranks": np.stack(tables),
+        "losses": losses_of(fitted),
+        "ranks": np.concatenate([table.reshape(-1) for table in tables]),
         "logits": fitted.logits.numpy(),
+        "chosen": [(r.name, r.epoch, r.epochs, r.dropped) for r in fitted.experts],
+        "weights": np.array([r.weight for r in fitted.experts]),
         "epoch": fitted.epoch,
-        "gate": fitted.gate,
         "test": result.test,
+        "halted": fitted.interrupted,
     }
+
+
+def losses_of(fitted: Fitted) -> np.ndarray[Any, Any]:
+    """Loss, pump loss and validation loss of every epoch."""
+    return np.array([(r.loss, r.pump_loss, r.validation_loss) for r in fitted.history])
 
 
 def fit_with_own_branches(group: Group, graph: Graph) -> dict[str, Any]:
@@ -98,22 +117,25 @@ def fit_with_own_branches(group: Group, graph: Graph) -> dict[str, Any]:
         djgnn.BRANCHES = BRANCHES
 
 
-def both_passes(group: Group, graph: Graph) -> list[tuple[Any, Any]]:
-    """Gradients and logits of a few steps, by the passes of shards and by whole ones."""
-    config = resolve("default", None, **BASE)
+def both_passes(group: Group, graph: Graph) -> dict[str, list[tuple[Any, Any]]]:
+    """Gradients and logits of a few steps of every expert, by shards and by whole passes."""
+    config = resolve("default", None, hidden_channels=16)
     with_world()
-    found = []
+    found: dict[str, list[Any]] = {}
     for build in (partial(shard_djgnn, group=group), build_djgnn):
-        module, inputs = build(config, graph)
-        initialize(module, 0)
-        targets, generator = Targets.of(graph, graph.split(0)), seeded(0)
-        optimizer = torch.optim.Adam(module.parameters(), weight_decay=1e-3, fused=True)
-        passes, seen = choose_passes(module, inputs, targets, config.training), []
-        for _ in range(5):
-            passes.update(optimizer, generator)
-            seen += [passes.evaluate().numpy(), *(p.detach().numpy() for p in module.parameters())]
-        found.append(seen)
-    return list(zip(*found, strict=True))
+        mixed, whole = build(config, graph)
+        for name, module in mixed.experts.items():
+            initialize(module, 0)
+            targets, generator = Targets.of(graph, graph.split(0)), seeded(0)
+            optimizer = torch.optim.Adam(module.parameters(), weight_decay=1e-3, fused=True)
+            inputs = mixed.inputs_of(name, whole)
+            passes, seen = choose_passes(module, inputs, targets, config.training), []
+            for _ in range(3):
+                passes.update(optimizer, generator)
+                seen += [passes.evaluate().numpy(), passes.added(targets.val).numpy()]
+                seen += [p.detach().numpy().copy() for p in module.parameters()]
+            found.setdefault(name, []).append(seen)
+    return {name: list(zip(*both, strict=True)) for name, both in found.items()}
 
 
 def with_world() -> None:
@@ -121,9 +143,11 @@ def with_world() -> None:
     torch.distributed.init_process_group("gloo")
 
 
-def fit_kept(group: Group, graph: Graph, file: Path, epochs: int | None) -> dict[str, Any]:
+def fit_kept(
+    group: Group, graph: Graph, file: Path, epochs: int | None, recipe: dict[str, Any]
+) -> dict[str, Any]:
     """Train with a checkpoint, and stop after so many epochs."""
-    config = resolve("default", None, **{**BASE, "epochs": 12})
+    config = configuration(recipe)
     module, inputs = build_djgnn(config, graph, group=group)
     seen: list[int] = []
     hooks = Hooks(
@@ -133,9 +157,12 @@ def fit_kept(group: Group, graph: Graph, file: Path, epochs: int | None) -> dict
         checkpoint=Checkpoint(file, "key", 3600.0, group),
     )
     fitted, _ = train(module, inputs, graph, 0, config.training, 0, hooks)
-    losses = [(r.loss, r.pump_loss, r.validation_loss) for r in fitted.history]
-    logits = fitted.logits.numpy()
-    return {"losses": np.array(losses), "logits": logits, "halted": fitted.interrupted}
+    return {
+        "losses": losses_of(fitted),
+        "logits": fitted.logits.numpy(),
+        "experts": len(fitted.experts),
+        "halted": fitted.interrupted,
+    }
 
 
 def fit_folder(group: Group, file: Path, out: Path, epochs: int) -> dict[str, Any]:
@@ -143,19 +170,18 @@ def fit_folder(group: Group, file: Path, out: Path, epochs: int) -> dict[str, An
     from djgnn.cli.fit import run_fit
     from djgnn.cli.options import FitOptions
 
-    config = resolve("default").replace(epochs=epochs, patience=None, hidden_channels=8)
+    config = resolve("default").replace(**{**FOLDER, "epochs": epochs})
     options = FitOptions(out, device="cpu", quiet=True, report=False)
     return run_fit(read_npz(file), config, options, group)
 
 
 def gradients(group: Group, graph: Graph, options: dict[str, Any]) -> dict[str, Any]:
     """Gradients of one step in float64, with dropout, and the loss."""
-    config = resolve("default", None, hidden_channels=8, **options)
+    config = resolve("default", None, **{"hidden_channels": 8, "experts": (), **options})
     sizes = (graph.num_features, 8, graph.num_classes, graph.num_nodes)
     module = DJGNN(*sizes, config.model.num_jumps, config=config.model).double()
     initialize(module, 0)
     x = torch.tensor(graph.x, dtype=torch.float64)
-    treatment = config.model.treatment()
     targets = Targets.of(graph, graph.split(0))
     kept: dict[str, Any] = {}
 
@@ -164,13 +190,12 @@ def gradients(group: Group, graph: Graph, options: dict[str, Any]) -> dict[str, 
             kept.update({k: p.grad.numpy() for k, p in module.named_parameters()})
 
     optimizer = Keep(module.parameters())
-    if group.alone:
-        operators: Any = graph_operators(graph.adjacency, **treatment, dtype=torch.float64)
-    else:
+    parts = Parts(graph.adjacency, torch.float64)
+    if not group.alone:
         shard = Shard.balanced(np.diff(graph.adjacency.indptr), group.size, group.rank)
-        operators = shard_operators(graph.adjacency, group, shard, treatment, dtype=torch.float64)
+        parts = ShardParts(graph.adjacency, group, shard, torch.float64)
         x = x[shard.first : shard.last]
-    passes = choose_passes(module, (x, operators), targets, config.training)
+    passes = choose_passes(module, (x, module.operators(parts)), targets, config.training)
     loss, _ = passes.update(optimizer, seeded(0))
     return {"loss": float(loss), **kept}
 

@@ -33,7 +33,17 @@ def test_exchanges_hand_back_the_gradient_of_the_sum(bounds: tuple[int, ...]) ->
         assert process["factor"] == pytest.approx(float(factor.grad), rel=1e-10)
 
 
-@pytest.mark.parametrize("options", [{}, {"hb_layers": 1, "support": "paper"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"hb_layers": 1, "support": "paper", "num_jumps": 4},
+        {"jump_inputs": "hidden", "pump_adjacency": "transposed"},
+        {"hops": 2, "diffusion": 3, "homophilic_adjacency": "symmetric"},
+        {"deep": 3, "homophilic_adjacency": "symmetric"},
+    ],
+    ids=str,
+)
 def test_a_step_of_the_model_has_the_gradients_of_one_process(options: dict[str, Any]) -> None:
     graph = jobs.sbm()
     one = jobs.gradients(Group(), graph, options)

@@ -17,7 +17,7 @@ from djgnn.cli.fit import checkpoint_folder
 from djgnn.graph import write_npz
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-LIMIT, EPOCHS = 120, 40
+LIMIT, EPOCHS = 120, 3
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_a_killed_process_is_started_again_and_nothing_is_different(
     cards = run_group(2, jobs.fit_folder, graph_file, undisturbed, EPOCHS)
     assert cards[0] == cards[1]
     running = start("--max-restarts", "1", *command(graph_file, killed, "--checkpoint-every", "0"))
-    wait_for(checkpoint_folder(killed) / "first.safetensors", running)
+    wait_for(checkpoint_folder(killed) / "given.safetensors", running)
     os.kill(worker(running.pid, 1), signal.SIGKILL)
     assert not killed.exists()
     out, err = finish(running)
