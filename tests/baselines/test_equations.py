@@ -11,8 +11,10 @@ import torch
 import torch.nn.functional as F
 from tests.baselines.conftest import dense, looped, received, scaled
 
+from djgnn.baselines import hops_mlp
 from djgnn.baselines.ordered_gnn import OrderedGNNOptions
 from djgnn.graph import Graph
+from djgnn.graph.operator import SparseOperator
 
 
 def test_gat_is_its_equation(graph: Graph, built) -> None:
@@ -98,6 +100,59 @@ def test_fsgnn_propagates_the_features_themselves(graph: Graph, built) -> None:
     ]
     expected = module.decoder(torch.cat(parts, dim=1).relu())
     torch.testing.assert_close(module(x, edges), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_hops_of_all_aggregations_are_their_dense_formulation(graph: Graph, built) -> None:
+    module, (x, edges) = built("hops_mlp", graph, aggregations="all", adjacency="given")
+    near = looped(received(edges, graph.num_nodes))
+    inside, whole = near.bool()[:, :, None], dense(x)
+
+    def largest(h: torch.Tensor) -> torch.Tensor:
+        return h.expand(len(h), -1, -1).masked_fill(~inside, -math.inf).amax(dim=1)
+
+    rules = [scaled(near).matmul, near.matmul, largest, lambda h: -largest(-h)]
+    expected = [whole, *(h for rule in rules for h in (rule(whole), rule(rule(whole))))]
+    for part, one in zip(module.constants(x, edges), expected, strict=True):
+        torch.testing.assert_close(dense(part), one, atol=1e-5, rtol=1e-4)
+    first, last = module.layers
+    logits = last(first(torch.cat(expected, dim=1)).relu())
+    torch.testing.assert_close(module(x, edges), logits, atol=1e-4, rtol=1e-4)
+
+
+def test_a_perceptron_on_hops_is_its_equation(graph: Graph, built) -> None:
+    module, (x, edges) = built("hops_mlp", graph, num_hops=3, num_layers=3, adjacency="given")
+    p, parts = scaled(looped(received(edges, graph.num_nodes))), [dense(x)]
+    for _ in range(3):
+        parts.append(p @ parts[-1])
+    h = torch.cat(parts, dim=1)
+    for layer in module.layers[:-1]:
+        h = layer(h).relu()
+    torch.testing.assert_close(module(x, edges), module.layers[-1](h), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("norm", "dim"), [("layer", 1), ("batch", 0)])
+def test_standardised_hops_have_mean_zero_and_variance_one(
+    norm: str, dim: int, graph: Graph, built
+) -> None:
+    module, (x, edges) = built("hops_mlp", graph, norm=norm, num_hops=1)
+    p = scaled(looped(received(edges, graph.num_nodes)))
+    spread = torch.cat([dense(x), p @ dense(x)], dim=1).var(dim=dim, correction=0)
+    whole = torch.cat([dense(part) for part in module.constants(x, edges)], dim=1)
+    torch.testing.assert_close(whole.mean(dim=dim), torch.zeros_like(spread), atol=1e-5, rtol=0)
+    torch.testing.assert_close(whole.var(dim=dim, correction=0), spread / (spread + 1e-5))
+
+
+def test_hops_held_sparse_and_dense_give_the_same_logits(
+    graph: Graph, built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for share in (0.0, 1.0):
+        monkeypatch.setattr(hops_mlp, "SPARSE", share)
+        module, inputs = built("hops_mlp", graph, aggregations="all")
+        kinds = {isinstance(part, SparseOperator) for part in module.constants(*inputs)}
+        assert kinds == {share == 1.0}
+        found.append(module(*inputs))
+    torch.testing.assert_close(*found, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("style", ["diagonal", "dominant", "sum"])

@@ -10,7 +10,9 @@ from tests.baselines.conftest import dense, looped, received, scaled
 from torch_geometric.nn import APPNP, GATConv, GCN2Conv, GCNConv, MixHopConv, SAGEConv
 from torch_geometric.nn import LINKX as PygLINKX
 
-from djgnn.graph import Graph
+from djgnn.baselines import baseline_config
+from djgnn.bench.cell import build, train_split
+from djgnn.graph import Graph, random_splits
 
 
 def copy_into_mlp(mlp, *layers) -> None:
@@ -75,6 +77,13 @@ def test_fsgnn_with_zero_hops_is_an_mlp(graph: Graph, built) -> None:
     mlp, _ = built("mlp", graph)
     decoder = module.decoder
     copy_into_mlp(mlp, (module.weight, module.bias), (decoder.weight, decoder.bias))
+    torch.testing.assert_close(module(x, edges), mlp(x, edges))
+
+
+def test_a_perceptron_on_zero_hops_is_an_mlp(graph: Graph, built) -> None:
+    module, (x, edges) = built("hops_mlp", graph, num_hops=0)
+    mlp, _ = built("mlp", graph)
+    copy_into_mlp(mlp, *((layer.weight, layer.bias) for layer in module.layers))
     torch.testing.assert_close(module(x, edges), mlp(x, edges))
 
 
@@ -155,6 +164,15 @@ def test_a_tuned_network_without_additions_is_its_plain_self(graph: Graph, built
     for layer in sage.layers:
         h = (layer.own(h) + layer.near.bias).relu()
     torch.testing.assert_close(sage(x, none), sage.decoder(h), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["tuned_gcn", "tuned_gat", "tuned_sage"])
+def test_fifteen_layers_still_learn(name: str, graph: Graph) -> None:
+    deep = {"num_layers": 15, "norm": "batch", "residual": True, "dropout": 0.0}
+    config = baseline_config(name, hidden_channels=32, **deep, weight_decay=0.0, epochs=40)
+    ready = random_splits(graph, num_splits=1)
+    history = train_split(build(config, ready), ready, 0).history
+    assert history[-1].loss < 0.2 * history[0].loss
 
 
 def test_dir_gnn_against_the_edges_is_itself_with_the_directions_exchanged(

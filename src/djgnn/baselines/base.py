@@ -154,6 +154,27 @@ def drop(x: Tensor, p: float, training: bool = True, generator: Generator | None
     return x * keep_mask(x, share, generator).mul_(1 / share)
 
 
+def multiply(
+    x: Matrix,
+    weight: Tensor,
+    dropout: float = 0.0,
+    training: bool = True,
+    generator: Generator | None = None,
+) -> Tensor:
+    """The product of dense or sparse features with weights, in training with dropout on x.
+
+    The zeros of sparse features stay zero.
+    """
+    if not isinstance(x, SparseOperator):
+        return drop(x, dropout, training, generator) @ weight
+    if not training or keep_share(dropout) == 1:
+        return x @ weight
+    values, columns = x.matrix.values(), x.matrix.col_indices()
+    starts = x.matrix.crow_indices()[:-1].to(columns.dtype)
+    kept = drop(values, dropout, True, generator)
+    return F.embedding_bag(columns, weight, starts, mode="sum", per_sample_weights=kept)
+
+
 class Linear(nn.Module):
     r"""A linear map, :math:`X W + b`, of dense or sparse features, with dropout on them.
 
@@ -208,18 +229,8 @@ class Linear(nn.Module):
     def forward(
         self, x: Matrix, dropout: float = 0.0, generator: Generator | None = None
     ) -> Tensor:
-        """The map; in training, with dropout on x. The zeros of sparse features stay zero."""
-        if not isinstance(x, SparseOperator):
-            product = drop(x, dropout, self.training, generator) @ self.weight
-        elif not self.training or keep_share(dropout) == 1:
-            product = x @ self.weight
-        else:
-            values, columns = x.matrix.values(), x.matrix.col_indices()
-            starts = x.matrix.crow_indices()[:-1].to(columns.dtype)
-            kept = drop(values, dropout, True, generator)
-            product = F.embedding_bag(
-                columns, self.weight, starts, mode="sum", per_sample_weights=kept
-            )
+        """The map; in training, with dropout on x."""
+        product = multiply(x, self.weight, dropout, self.training, generator)
         return product if self.bias is None else product + self.bias
 
     def __repr__(self) -> str:

@@ -34,7 +34,7 @@ class BoostingOptions(Options):
     iterations: Count = 10  #: Boosting iterations of an epoch; each is one tree per class.
     max_leaf_nodes: Count = 31  #: Most leaves of a tree.
     min_samples_leaf: Count = 20  #: Fewest training nodes of a leaf.
-    max_features: Share = 1.0  #: Share of the columns that a split chooses from.
+    max_features: Share = 0.3  #: Share of the columns that a split chooses from.
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -41,6 +41,7 @@ _CLASSES = {
     "tuned_gat": "tuned.TunedGAT",
     "tuned_sage": "tuned.TunedSAGE",
     "dir_gnn": "dir_gnn.DirGNN",
+    "hops_mlp": "hops_mlp.HopsMLP",
     "stack": "stack.Stack",
     "boosting": "boosting.Boosting",
 }
