@@ -1,0 +1,201 @@
+"""What each part of the mixture of experts is worth, from trainings that are shared.
+
+    python benchmarks/experts.py run --datasets texas,cora --splits 0-2 --workers 2 --out FILE.jsonl
+    python benchmarks/experts.py table FILE.jsonl
+
+Experts share nothing, so one training of each gives the mixture without any one of them exactly.
+Rows of the table, as differences of the test score to the whole mixture, means over the splits:
+
+- every expert left out in turn, and all experts with jumps;
+- equal weights; weights learned on the training nodes instead of the validation nodes; the best
+  expert on validation alone;
+- one epoch for all experts, by the validation score of the mixture at that epoch;
+- one head: all branches of all experts (of the graph as given, and of the mean over neighbours in
+  both directions) through one classifier, as the paper has it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import sys
+import warnings
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from djgnn.graph import Graph
+from djgnn.graph.registry import load
+from djgnn.model import DJExperts
+from djgnn.training.config import RunConfig, resolve
+from djgnn.training.experts import fit_experts, mixing_weights
+from djgnn.training.inputs import build_djgnn, choose_device
+from djgnn.training.loop import Targets
+from djgnn.training.progress import EpochRecord, Hooks
+from djgnn.training.run import train
+from djgnn.training.selection import decision, score
+
+Floats = NDArray[np.float64]
+ONE_HEAD: dict[str, Any] = {
+    "experts": (),
+    "hops": 3,
+    "diffusion": 10,
+    "deep": 15,
+    "homophilic_adjacency": "symmetric",
+}
+
+
+class Cell:
+    """A split of a data set: its nodes, labels and how they are scored."""
+
+    def __init__(self, graph: Graph, split: int, device: str) -> None:
+        parts = graph.split(split)
+        self.graph, self.targets = graph, Targets.of(graph, parts, device)
+        y = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y
+        self.nodes = [np.flatnonzero(mask) for mask in (parts.train, parts.val, parts.test)]
+        self.labels = [y[nodes] for nodes in self.nodes]
+
+    def score(self, shares: Floats, part: int) -> float:
+        """The score of probabilities of the nodes of a part."""
+        logits = torch.from_numpy(np.log(np.maximum(shares, 1e-300)))
+        metric = self.graph.metric
+        return score(decision(logits, metric).numpy(), self.labels[part], metric)
+
+    def likelihood(self, shares: Floats, part: int) -> Floats:
+        """What experts give to the labels of a part, ``[experts, nodes]``."""
+        y = self.labels[part]
+        return np.asarray(shares[:, np.arange(y.size), y])
+
+
+def mixed(cell: Cell, by_part: list[Floats], chosen: list[int], learned_on: int = 1) -> Floats:
+    """Probabilities of the test nodes, of a mixture of some experts."""
+    weights = mixing_weights(cell.likelihood(by_part[learned_on][chosen], learned_on))
+    return np.asarray(np.einsum("e,enc->nc", weights, by_part[2][chosen]))
+
+
+def one_epoch(cell: Cell, epochs: dict[str, list[list[Floats]]]) -> float:
+    """The test score at the one epoch with the best validation score of the mixture."""
+    best, found = (-1.0, -np.inf), 0.0
+    for t in range(max(len(each) for each in epochs.values())):
+        val, test = (
+            np.stack([each[min(t, len(each) - 1)][part] for each in epochs.values()])
+            for part in (0, 1)
+        )
+        likelihood = cell.likelihood(val, 1)
+        weights = mixing_weights(likelihood)
+        shares = np.einsum("e,enc->nc", weights, val)
+        merit = (cell.score(shares, 1), float(np.log(weights @ likelihood).mean()))
+        if merit > best:
+            best, found = merit, cell.score(np.einsum("e,enc->nc", weights, test), 2)
+    return found
+
+
+def measure(name: str, split: int, seed: int, device: str) -> dict[str, Any]:
+    """The test scores of all variants on one split."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    graph = load(name)
+    cell, config = Cell(graph, split, device), resolve("default")
+    module, inputs = build_djgnn(config, graph, device)
+    assert isinstance(module, DJExperts)
+    nodes = [torch.from_numpy(n).to(device) for n in cell.nodes[1:]]
+    by_module = {id(expert): key for key, expert in module.experts.items()}
+    epochs: dict[str, list[list[Floats]]] = defaultdict(list)
+
+    def watch(_: EpochRecord, expert: Any, __: Any, logits: torch.Tensor) -> None:
+        shares = [logits[part].double().softmax(dim=1).cpu().numpy() for part in nodes]
+        epochs[by_module[id(expert)]].append(shares)
+
+    fitted = fit_experts(module, inputs, cell.targets, config.training, seed, Hooks(observer=watch))
+    module.eval()
+    with torch.no_grad():
+        outputs = [e(*module.inputs_of(n, inputs))[0] for n, e in module.experts.items()]
+    every = np.stack([each.double().softmax(dim=1).cpu().numpy() for each in outputs])
+    parts = [every[:, n] for n in cell.nodes]
+    names, all_of_them = list(module.names), list(range(len(outputs)))
+    found = {"all": cell.score(mixed(cell, parts, all_of_them), 2)}
+    jumping = [i for i, e in enumerate(module.experts.values()) if e.pump is not None]
+    for i, left_out in enumerate(names):
+        rest = [j for j in all_of_them if j != i]
+        found[f"without {left_out}"] = cell.score(mixed(cell, parts, rest), 2)
+        found[f"{left_out} alone"] = cell.score(parts[2][i], 2)
+    rest = [j for j in all_of_them if j not in jumping]
+    found["without all jumps"] = cell.score(mixed(cell, parts, rest), 2)
+    found["equal weights"] = cell.score(parts[2].mean(axis=0), 2)
+    found["weights of training nodes"] = cell.score(mixed(cell, parts, all_of_them, 0), 2)
+    best = int(np.argmax(np.log(np.maximum(cell.likelihood(parts[1], 1), 1e-300)).mean(axis=1)))
+    found["best expert alone"] = cell.score(parts[2][best], 2)
+    found["one epoch for all"] = one_epoch(cell, epochs)
+    single: RunConfig = config.replace(**ONE_HEAD)
+    network, own = build_djgnn(single, graph, device)
+    found["one head"] = train(network, own, graph, split, single.training, seed)[1].test
+    weights = {record.name: record.weight for record in fitted.experts}
+    dropped = {record.name: len(record.dropped) for record in fitted.experts if record.dropped}
+    where = {"dataset": name, "split": split, "seed": seed, "seconds": fitted.seconds}
+    return {**where, "test": found, "weights": weights, "dropped": dropped}
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure what is not in the file yet."""
+    first, _, last = options.splits.partition("-")
+    done = set()
+    if options.out.is_file():
+        for line in options.out.read_text("utf-8").splitlines():
+            row = json.loads(line)
+            done.add((row["dataset"], row["split"]))
+    wanted = [
+        (name, split, options.seed, choose_device(options.device).type)
+        for split in range(int(first), int(last or first) + 1)
+        for name in options.datasets.split(",")
+        if (name, split) not in done and split < load(name).num_splits
+    ]
+    spawn = multiprocessing.get_context("spawn")
+    with spawn.Pool(options.workers) as pool, options.out.open("a", encoding="utf-8") as file:
+        jobs = [pool.apply_async(measure, each) for each in wanted]
+        for job in jobs:
+            file.write(json.dumps(job.get()) + "\n")
+            file.flush()
+
+
+def table(options: argparse.Namespace) -> None:
+    """Print the differences to the whole mixture as Markdown."""
+    rows = [json.loads(line) for line in options.out.read_text("utf-8").splitlines()]
+    names = list(dict.fromkeys(row["dataset"] for row in rows))
+    keys = list(dict.fromkeys(key for row in rows for key in row["test"]))
+    print(f"| | {' | '.join(names)} | mean |\n| --- |{' ---: |' * (len(names) + 1)}")
+    for key in keys:
+        means = []
+        for name in names:
+            own = [r["test"] for r in rows if r["dataset"] == name and key in r["test"]]
+            gaps = [t[key] - (0 if key == "all" else t["all"]) for t in own]
+            means.append(float(np.mean(gaps)) if gaps else np.nan)
+        shown = ["" if np.isnan(m) else f"{m:.1f}" if key == "all" else f"{m:+.1f}" for m in means]
+        print(f"| {key} | {' | '.join(shown)} | {np.nanmean(means):.2f} |")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    commands = parser.add_subparsers(required=True)
+    runs = commands.add_parser("run")
+    runs.add_argument("--datasets", required=True)
+    runs.add_argument("--splits", default="0-2")
+    runs.add_argument("--seed", type=int, default=0)
+    runs.add_argument("--workers", type=int, default=1)
+    runs.add_argument("--device", default="auto")
+    runs.add_argument("--out", type=Path, required=True)
+    runs.set_defaults(do=run)
+    tables = commands.add_parser("table")
+    tables.add_argument("out", type=Path)
+    tables.set_defaults(do=table)
+    options = parser.parse_args()
+    options.do(options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
