@@ -34,7 +34,9 @@ class Stack(Mixed):
 
     options: StackOptions
     training_defaults: ClassVar[dict[str, Any]] = {}
-    node_parameters: ClassVar[tuple[str, ...]] = ()
+    node_parameters: ClassVar[tuple[str, ...]] = tuple(
+        f"experts.linkx.{name}" for name in LINKX.node_parameters
+    )
 
     def __init__(
         self, options: StackOptions, in_channels: int, out_channels: int, num_nodes: int
