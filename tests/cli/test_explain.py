@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
+from rich.table import Table
 
 from djgnn.cli import explain, inspect
 from djgnn.cli.terminal import printable
-from djgnn.model.explain import BranchPart, Explanation, Neighbour
+from djgnn.model.explain import BranchPart, ExpertPart, Explanation, Neighbour
 
 LONG = "account-2024-000000000000017"
 
@@ -25,9 +27,14 @@ def explanation(name: str = LONG, label: str = "private") -> Explanation:
     return Explanation(0, name, label, label, logits, bias, parts)
 
 
+def _table(found: Explanation) -> Table:
+    parts = [(f"joint {part.branch}", part) for part in found.branches]
+    return explain._neighbours(parts, found.node)
+
+
 def lines(width: int, found: Explanation) -> list[str]:
     stream = io.StringIO()
-    Console(file=stream, width=width, highlight=False).print(explain._neighbours(found))
+    Console(file=stream, width=width, highlight=False).print(_table(found))
     return stream.getvalue().splitlines()
 
 
@@ -42,10 +49,58 @@ def test_eighty_columns_show_names_numbers_and_notes() -> None:
         assert "…" not in row
     assert any(LONG[:14] in line for line in rows)
     assert any("tie of 6" in " ".join(line.split()) for line in shown)
+    assert any("and 7 more" in line for line in shown)
+
+
+def test_experts_are_shown_by_their_shares_and_neighbours_of_those_that_matter(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one = explanation("n")
+    own = {"private": 0.8, "other": 0.2}
+    weights = {"few": 0.04, "most": 0.6, "some": 0.36}
+    experts = tuple(
+        ExpertPart(
+            name,
+            weight,
+            own,
+            {c: weight * p for c, p in own.items()},
+            one.logits,
+            one.bias,
+            one.branches[: 1 if name == "some" else 2],
+        )
+        for name, weight in weights.items()
+    )
+    many = replace(
+        experts[1].branches[0],
+        neighbours=tuple(Neighbour(k, f"m{k}", None, "", 0.5) for k in range(9)),
+        neighbours_left_out=30,
+    )
+    idle = replace(experts[1].branches[1], alpha=0.0)
+    experts = (experts[0], replace(experts[1], branches=(many, idle)), experts[2])
+    explain._print(replace(one, bias={}, branches=(), experts=experts), own, 0.5)
+    out = capsys.readouterr().out
+    rows = [line.split() for line in out.splitlines() if line.startswith("│")]
+    shares = [row for row in rows if row[1] in (*weights, "sum")]
+    assert [row[1] for row in shares] == ["most", "some", "few", "sum"]
+    assert shares[-1][-4:-1] == ["0.800", "│", "0.200"]
+    assert shares[0][3:8:2] == ["0.600", "0.800", "0.480"]
+    assert "temperature is 0.5" in out
+    assert "of the expert most" in out
+    assert "of the expert some" not in out  # it has one branch
+    listed = out[out.index("Which neighbours") :]
+    assert [
+        word for word in ("most jump1", "most homophilic", "some", "few") if word in listed
+    ] == [
+        "most jump1",
+        "some",
+    ]
+    assert "m5" in listed
+    assert "m6" not in listed
+    assert "and 33 more" in listed
 
 
 def test_a_pipe_takes_whole_names(capsys: pytest.CaptureFixture[str]) -> None:
-    explain._print(explanation(LONG * 5), {"private": 0.7, "other": 0.3})
+    explain._print(explanation(LONG * 5), {"private": 0.7, "other": 0.3}, 1.0)
     out = capsys.readouterr().out
     assert all(f"{LONG * 5}{k} " in out for k in (1, 2, 3))
     assert "twin, tie of 6" in out
@@ -56,7 +111,7 @@ def test_control_characters_are_shown_by_their_pictures(
 ) -> None:
     hostile = "\x1b]0;pwn\x07\x1b[31mred\x9b2J\x7f\n\r"
     label = f"[bold]{hostile}"
-    explain._print(explanation(hostile, label), {label: 0.7, "other": 0.3})
+    explain._print(explanation(hostile, label), {label: 0.7, "other": 0.3}, 1.0)
     out = capsys.readouterr().out
     assert not set(out) & {"\x1b", "\x07", "\x9b", "\x7f", "\r"}
     assert "␛]0;pwn␇␛[31mred\ufffd2J␡␊␍" in out

@@ -1,7 +1,8 @@
-"""`djgnn explain`: which branches and which neighbours made a prediction."""
+"""`djgnn explain`: which experts, branches and neighbours made a prediction."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,10 +14,12 @@ from djgnn.cli.terminal import escape, print_json, wide_console
 from djgnn.errors import InputError
 
 if TYPE_CHECKING:
-    from djgnn.model.explain import Explanation
+    from djgnn.model.explain import BranchPart, ExpertPart, Explanation
 
 # Of the columns that wrap; the others are as wide as what stands in them.
-LEAST_WIDTHS = {"node": 14, "label": 8, "note": 8}
+LEAST_WIDTHS = {"branch": 10, "node": 14, "label": 8, "note": 8}
+MATTERS, MOST_EXPERTS, MOST_ROWS = 0.1, 3, 5
+"""Of a mixture, few neighbours are shown, of few experts that give a tenth of the answer."""
 
 
 def explain(
@@ -25,7 +28,7 @@ def explain(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Which jumps, which neighbours, how much: one prediction taken apart."""
+    """Which experts, which jumps, which neighbours, how much: one prediction taken apart."""
     from djgnn.training.inputs import choose_device
     from djgnn.training.stored import load_model
 
@@ -37,11 +40,11 @@ def explain(
     found, shares = stored.explain(number), stored.probabilities[number].tolist()
     chances = dict(zip(stored.graph.classes(), shares, strict=True))
     if not as_json:
-        _print(found, chances)
+        _print(found, chances, stored.temperature)
     print_json({**found.to_dict(), "probabilities": chances}, as_json)
 
 
-def _print(found: Explanation, chances: dict[str, float]) -> None:
+def _print(found: Explanation, chances: dict[str, float], temperature: float) -> None:
     console = wide_console()
     ranked = sorted(chances, key=chances.__getitem__, reverse=True)
     first, second = ranked[0], ranked[min(1, len(ranked) - 1)]
@@ -51,26 +54,67 @@ def _print(found: Explanation, chances: dict[str, float]) -> None:
         f"({chances[first]:.1%}), then {escape(second)} ({chances[second]:.1%}); "
         f"label: {escape(label)}"
     )
-    table = Table(
-        title=f"What each branch adds to the logits (lead: {escape(first)} - {escape(second)})"
-    )
-    for column in ("branch", "alpha", first, second, "lead"):
-        table.add_column(escape(column), justify="left" if column == "branch" else "right")
-    rows = [(part.branch, f"{part.alpha:.3f}", part.contributions) for part in found.branches]
-    for name, alpha, values in (*rows, ("bias", "", found.bias), ("logit", "", found.logits)):
-        numbers = (values[first], values[second], values[first] - values[second])
-        style = "bold" if name == "logit" else None
-        table.add_row(name, alpha, *(f"{value:+.3f}" for value in numbers), style=style)
-    console.print(table)
-    console.print(_neighbours(found))
-    if any(near.twin or near.ties for part in found.branches for near in part.neighbours):
+    parts: list[tuple[str, BranchPart]] = [(part.branch, part) for part in found.branches]
+    if found.experts:
+        experts = sorted(found.experts, key=lambda part: -part.shares[first])
+        console.print(_shares(experts, first, second))
+        console.print(
+            f"[dim]Shares are before calibration, whose temperature is {temperature:.3g}. All "
+            "experts, branches and neighbours: --json.[/dim]"
+        )
+        whole = sum(part.shares[first] for part in experts)
+        matter = [part for part in experts if part.shares[first] >= MATTERS * whole][:MOST_EXPERTS]
+        for part in matter:
+            if len(part.branches) > 1:
+                console.print(_added(part, first, second, f" of the expert {part.expert}"))
+        parts = [
+            (f"{part.expert} {branch.branch}" if len(part.branches) > 1 else part.expert, branch)
+            for part in matter
+            for branch in part.branches
+        ]
+    else:
+        console.print(_added(found, first, second))
+    used = [(name, part) for name, part in parts if part.alpha > 0]
+    console.print(_neighbours(used, found.node, MOST_ROWS if found.experts else None))
+    if any(near.twin or near.ties for _, part in used for near in part.neighbours):
         console.print(
             "[dim]twin: the same row of A, so the same place whatever was learned. tie of k: k "
             "nodes are at this distance and the one with the lowest number comes first.[/dim]"
         )
 
 
-def _neighbours(found: Explanation) -> Table:
+def _shares(experts: Sequence[ExpertPart], first: str, second: str) -> Table:
+    """What every expert adds to the probabilities of two classes."""
+    table = Table(title="What each expert adds to the probability: its weight times its own")
+    columns = ("expert", "weight", f"its own {first}", f"share of {first}", f"share of {second}")
+    for column in columns:
+        table.add_column(escape(column), justify="left" if column == "expert" else "right")
+    for part in experts:
+        numbers = (part.weight, part.probabilities[first], part.shares[first], part.shares[second])
+        table.add_row(part.expert, *(f"{value:.3f}" for value in numbers))
+    sums = (sum(part.shares[c] for part in experts) for c in (first, second))
+    table.add_row("sum", "", "", *(f"{value:.3f}" for value in sums), style="bold")
+    return table
+
+
+def _added(found: Explanation | ExpertPart, first: str, second: str, of: str = "") -> Table:
+    """What every branch of a network adds to the logits of two classes."""
+    table = Table(
+        title=f"What each branch{of} adds to the logits (lead: {escape(first)} - {escape(second)})"
+    )
+    for column in ("branch", "alpha", first, second, "lead"):
+        table.add_column(escape(column), justify="left" if column == "branch" else "right")
+    rows = [(p.branch, f"{p.alpha:.3f}", p.contributions) for p in found.branches if p.alpha > 0]
+    for name, alpha, values in (*rows, ("bias", "", found.bias), ("logit", "", found.logits)):
+        numbers = (values[first], values[second], values[first] - values[second])
+        style = "bold" if name == "logit" else None
+        table.add_row(name, alpha, *(f"{value:+.3f}" for value in numbers), style=style)
+    return table
+
+
+def _neighbours(
+    parts: Sequence[tuple[str, BranchPart]], node: int, most: int | None = None
+) -> Table:
     # Without padding and frame, all of it fits into 80 columns.
     title = "Which neighbours each branch uses, beside the node itself"
     table = Table(title=title, box=box.SIMPLE_HEAD, padding=0, show_edge=False)
@@ -79,7 +123,8 @@ def _neighbours(found: Explanation) -> Table:
         least = LEAST_WIDTHS.get(column)
         fold: dict[str, Any] = {"no_wrap": least is None, "overflow": "fold", "min_width": least}
         table.add_column(column, justify=justify, **fold)
-    for part in found.branches:
+    for name, part in parts:
+        others = [near for near in part.neighbours if near.node != node]
         rows: list[tuple[str, ...]] = [
             (
                 escape(near.name),
@@ -90,11 +135,10 @@ def _neighbours(found: Explanation) -> Table:
                 "" if near.distance is None else f"{near.distance:.3g}",
                 ", ".join(["twin"] * near.twin + [f"tie of {near.ties + 1}"] * bool(near.ties)),
             )
-            for near in part.neighbours
-            if near.node != found.node
+            for near in others[:most]
         ] or [("[dim]-[/dim]",)]
-        if part.neighbours_left_out:
-            rows.append((f"[dim]and {part.neighbours_left_out} of less weight[/dim]",))
+        if more := part.neighbours_left_out + len(others[len(rows) :]):
+            rows.append((f"[dim]and {more} more[/dim]",))
         for k, row in enumerate(rows):
-            table.add_row(part.branch if k == 0 else "", *row, end_section=k + 1 == len(rows))
+            table.add_row(name if k == 0 else "", *row, end_section=k + 1 == len(rows))
     return table

@@ -154,7 +154,8 @@ def run_fit(
     console.print(
         f"[bold]{escape(graph.name)}[/bold]: {graph.metric} "
         f"validation {result['validation']:.2f}{test} "
-        f"({what}; chosen on validation; {result['seconds']:.1f} s)"
+        f"({what}, chosen on validation; {result['seconds']:.1f} s)",
+        soft_wrap=True,
     )
     console.print(f"predictions: {escape(str(options.out / 'predictions.csv'))}")
     if options.report and group.first:
