@@ -46,7 +46,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         lr: Learning rate.
         weight_decay: Weight decay, or ``"auto"``.
         epochs: Most epochs to run, of every expert.
-        patience: Stop after this many epochs without a better one on validation.
+        patience: Stop after this many epochs without a better one on validation, or ``"auto"``.
         options: Any other option of :class:`djgnn.model.ModelConfig` or
             :class:`djgnn.training.TrainConfig`, such as ``{"support": "paper"}``. A parameter
             above wins over the option of its name.
@@ -92,7 +92,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         lr: float | None = None,
         weight_decay: float | str | None = None,
         epochs: int | None = None,
-        patience: int | None = None,
+        patience: int | str | None = None,
         options: Mapping[str, Any] | None = None,
         validation_size: float = 0.25,
         class_weight: str | Mapping[Any, float] | None = None,

@@ -16,7 +16,8 @@ from djgnn import DJClassifier
 from djgnn.graph import heterophilic_sbm, random_splits, write_npz, write_tables
 from djgnn.training import RunConfig
 
-QUICK = ["--set", "epochs=8", "--set", "hidden_channels=8", "--device", "cpu"]
+DEFAULT = ["--set", "epochs=8", "--set", "hidden_channels=8", "--device", "cpu"]
+QUICK = [*DEFAULT, "--set", "experts=[features, jumps]"]
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +42,15 @@ def test_help_answers_at_once_without_torch() -> None:
 
 
 def test_fit_predict_round_trip(djgnn, folder: Path, tmp_path: Path) -> None:
-    done = djgnn("fit", "--dataset", "own", "--data", folder, "--out", tmp_path / "run", *QUICK)
+    done = djgnn("fit", "--dataset", "own", "--data", folder, "--out", tmp_path / "run", *DEFAULT)
     assert done.returncode == 0, done.stderr
-    assert "chosen on validation" in done.stdout
+    weights = json.loads((tmp_path / "run" / "result.json").read_text())["alpha"]
+    most = max(weights, key=weights.__getitem__)
+    said = f"({len(weights)} experts, most weight: {most} {weights[most]:.2f}, chosen on validation"
+    assert said in done.stdout
+    assert weights.keys() <= set(
+        RunConfig.read_yaml(tmp_path / "run" / "config.yaml").model.experts
+    )
     shown = djgnn("predict", tmp_path / "run")
     rows = list(csv.DictReader(shown.stdout.splitlines()))
     assert len(rows) == 127
@@ -96,7 +103,8 @@ def test_a_run_s_options_are_those_of_its_classifier(djgnn, folder: Path, tmp_pa
     source = ("--dataset", "own", "--data", folder)
     assert djgnn("fit", *source, "--out", tmp_path / "run", *QUICK).returncode == 0
     clf = DJClassifier.load(tmp_path / "run")
-    assert (clf.hidden_channels, clf.epochs, clf.options) == (8, 8, None)
+    assert (clf.hidden_channels, clf.epochs) == (8, 8)
+    assert clf.options == {"experts": ("features", "jumps")}
 
 
 def test_main_options_have_flags(djgnn, folder: Path, tmp_path: Path) -> None:
@@ -211,7 +219,7 @@ BAD = {
     ),
     "unknown split": (
         ["bench", "run", "--model", "mlp", "--dataset", "own", "--splits", "0-9"],
-        "splits 0 to 1",
+        "own has 0 to 1",
     ),
     "bad splits": (
         ["bench", "run", "--model", "mlp", "--dataset", "own", "--splits", "all"],

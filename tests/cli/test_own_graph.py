@@ -19,7 +19,8 @@ import pytest
 from djgnn import DJClassifier, Graph
 from djgnn.graph import heterophilic_sbm, random_splits, write_tables
 
-FAST = ("--set", "epochs=12", "--set", "hidden_channels=8", "--device", "cpu")
+EXPERTS = ("--set", "experts=[features, jumps]")
+FAST = ("--set", "epochs=12", "--set", "hidden_channels=8", "--device", "cpu", *EXPERTS)
 
 
 @pytest.fixture(scope="module")
@@ -109,14 +110,18 @@ def test_explanations_add_up(djgnn, run: Path, later: Graph) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     for label, logit in found["logits"].items():
-        parts = sum(branch["contributions"][label] for branch in found["branches"])
-        assert found["bias"][label] + parts == pytest.approx(logit, abs=1e-5)
+        shares = sum(expert["shares"][label] for expert in found["experts"])
+        assert shares == pytest.approx(np.exp(logit), abs=1e-6)
+    for expert in found["experts"]:
+        for label, logit in expert["logits"].items():
+            parts = sum(branch["contributions"][label] for branch in expert["branches"])
+            assert expert["bias"][label] + parts == pytest.approx(logit, abs=1e-5)
     best = max(found["probabilities"], key=found["probabilities"].__getitem__)
     stored = {r["node"]: r["prediction"] for r in rows(djgnn("predict", run).stdout)}
     assert stored[name] == best == found["prediction"]
     printed = djgnn("explain", run, name, "--device", "cpu").stdout
-    for branch in found["branches"]:
-        assert branch["branch"] in printed
+    for expert in found["experts"]:
+        assert expert["expert"] in printed
     assert name in printed
     wrong = djgnn("explain", run, "page ñ 7")
     assert wrong.returncode == 2
@@ -160,6 +165,7 @@ def command(tables: Path, out: Path, *more: str) -> list[str]:
         "cpu",
         "--checkpoint-every",
         "0",
+        *EXPERTS,
         *more,
     ]
 
@@ -176,7 +182,7 @@ def test_killed_and_continued_it_ends_the_same(djgnn, tables: Path, tmp_path: Pa
     whole = tmp_path / "whole"
     assert djgnn(*command(tables, whole, *epochs)[3:]).returncode == 0
     out = tmp_path / "killed"
-    kept = tmp_path / ".killed.checkpoint" / "first.safetensors"
+    kept = tmp_path / ".killed.checkpoint" / "jumps.safetensors"  # of the second expert
     process = subprocess.Popen(command(tables, out, *epochs))
     wait_for(kept, process)
     process.send_signal(signal.SIGKILL)
@@ -212,13 +218,19 @@ def test_ctrl_c_leaves_a_usable_run(djgnn, tables: Path, tmp_path: Path) -> None
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    wait_for(tmp_path / ".stopped.checkpoint" / "first.safetensors", process)
+    wait_for(tmp_path / ".stopped.checkpoint" / "features.safetensors", process)
     process.send_signal(signal.SIGINT)
     said, complaint = process.communicate(timeout=120)
     assert process.returncode == 130, complaint
     assert b"--resume to continue" in said
     assert rows(djgnn("predict", out).stdout)
-    assert json.loads((out / "result.json").read_text())["interrupted"] is True
+    card = json.loads((out / "result.json").read_text())
+    assert card["interrupted"] is True
+    assert [expert["name"] for expert in card["experts"]] == ["features"]
+    assert card["alpha"] == {"features": 1.0, "jumps": 0.0}
+    assert card["jumps"] is None
+    assert (out / "report.html").is_file()
+    assert DJClassifier.load(out, device="cpu").embedding_.shape[1] == 0
 
 
 DAMAGE = {

@@ -27,7 +27,11 @@ def test_fit_on_the_export_is_fit_on_the_data_set(
     assert_same(read_tables(edges, nodes), graph)
     # A data set comes with a configuration and a metric of its own, tables do not: name them.
     recipe = tmp_path / "c.yaml"
-    recipe.write_text(resolve("default", name, epochs=2, hidden_channels=8).to_yaml())
+    recipe.write_text(
+        resolve(
+            "default", name, epochs=2, hidden_channels=8, experts=("features", "jumps")
+        ).to_yaml()
+    )
     common = ("--config", recipe, "--seed", 5, "--device", "cpu", "--quiet")
     sources = {
         "set": ("--dataset", name, "--data", data_dir, "--split", SPLIT),

@@ -16,6 +16,7 @@ import pytest
 from djgnn.graph import heterophilic_sbm, read_npz, write_npz
 
 FAST = ("--set", "epochs=10", "--set", "hidden_channels=8", "--device", "cpu", "--no-report")
+FAST += ("--set", "experts=[given, jumps]")
 NAMES = ("--id-column", "account", "--source-column", "payer", "--target-column", "payee")
 ZIPS = ("A1", "B2", "75001")
 NEW = [["Z1", 4, "75001", "x"], ["Z2", 5, "75001", "y"]]

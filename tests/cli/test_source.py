@@ -19,7 +19,16 @@ from djgnn.graph import (
     write_tables,
 )
 
-QUICK = ["--set", "epochs=4", "--set", "hidden_channels=8", "--device", "cpu"]
+QUICK = [
+    "--set",
+    "epochs=4",
+    "--set",
+    "hidden_channels=8",
+    "--device",
+    "cpu",
+    "--set",
+    "experts=[features, jumps]",
+]
 
 
 @pytest.fixture(scope="module")
