@@ -78,7 +78,8 @@ def visit(browser: Any) -> Iterator[Any]:
 
 
 def _fit(graph: Graph, out: Path, dataset: str | None = None, **changes: Any) -> Path:
-    recipe = resolve("default", dataset, hidden_channels=8, **changes)
+    options = {"experts": ("features", "joint", "jumps"), "hidden_channels": 8, **changes}
+    recipe = resolve("default", dataset, **options)
     run_fit(graph, recipe, FitOptions(out, device="cpu", record=True, quiet=True))
     return out
 
@@ -89,7 +90,23 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     graph = random_splits(heterophilic_sbm(160), random_state=0)
     names = (*HOSTILE, *graph.names()[len(HOSTILE) :])
     hostile = dataclasses.replace(graph, node_names=names, class_names=CLASSES)
-    return _fit(hostile, tmp_path_factory.mktemp("browser") / "run", epochs=25)
+    return _fit(hostile, tmp_path_factory.mktemp("browser") / "run", epochs=25, num_jumps=5)
+
+
+@pytest.fixture(scope="session")
+def network_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of one network."""
+    graph = random_splits(heterophilic_sbm(80))
+    place = tmp_path_factory.mktemp("browser") / "network"
+    return _fit(graph, place, epochs=12, experts=(), num_jumps=5)
+
+
+@pytest.fixture(scope="session")
+def still_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A mixture in which nothing jumps."""
+    graph = random_splits(heterophilic_sbm(80))
+    place = tmp_path_factory.mktemp("browser") / "still"
+    return _fit(graph, place, epochs=4, experts=("features", "rows"))
 
 
 @pytest.fixture(scope="session")

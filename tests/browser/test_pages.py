@@ -57,16 +57,17 @@ def width(visited: Any) -> int:
 
 
 def test_every_view_has_its_marks(opened: Any, run_folder: Path) -> None:
-    epochs = len((run_folder / "history.csv").read_text("utf-8").splitlines()) - 1
-    card = json.loads((run_folder / "result.json").read_text("utf-8"))
-    n, branches = card["data"]["num_nodes"], len(card["alpha"])
+    run = load_run(run_folder)
+    n, experts, branches = run.graph.num_nodes, run.card["experts"], len(run.alpha)
+    (shown,) = (e for e in experts if e["name"] == run.shown.name)
     page = opened.page
-    assert opened.marks("losses") == 6 * epochs
-    assert opened.marks("scores") == 2 * epochs
+    assert opened.marks("losses") == opened.marks("scores") == len(run.owners) + len(experts)
+    assert page.locator("#losses .scatterlayer .trace").count() == 2 * len(experts)
+    assert opened.marks("weights") == len(experts) == 3
+    assert page.locator("#experts tbody tr").count() == len(experts) + 1
     assert opened.marks("alpha") == branches
-    assert opened.marks("alpha-epochs") == branches * epochs
+    assert opened.marks("alpha-epochs") == branches * shown["epochs"]
     assert page.locator("#alpha .bars path, #alpha .point path").count() == branches
-    assert page.locator("#losses .scatterlayer .trace").count() == 6
     assert page.locator("#confusion tbody tr").count() == 4
     assert page.locator("#class-scores tbody tr").count() == 4
     assert opened.marks("panel-weights") == n * n
@@ -87,7 +88,45 @@ def test_numbers_in_the_headline_are_the_card(opened: Any, run_folder: Path) -> 
     tiles = opened.page.locator(".tile .value").all_inner_texts()
     assert tiles[0] == f"{result['test']:.2f}%"
     assert tiles[1] == f"{result['validation']:.2f}%"
-    assert tiles[3] == str(result["epoch"])
+    assert tiles[3] == "3 experts"
+
+
+def test_one_expert_s_curves_are_shown_on_request(opened: Any, run_folder: Path) -> None:
+    run = load_run(run_folder)
+    shown = next(e for e in run.card["experts"] if e["name"] == run.shown.name)
+    opened.page.select_option("#learner", label=shown["name"])
+    assert opened.marks("losses") == 6 * shown["epochs"]
+    assert opened.marks("scores") == 2 * shown["epochs"]
+    assert f"kept epoch is {shown['epoch']} " in opened.page.get_attribute("#scores", "aria-label")
+    opened.page.select_option("#learner", label="all")
+    assert opened.marks("scores") == len(run.owners) + 3
+
+
+def test_a_page_of_one_network(visit: Any, network_folder: Path) -> None:
+    visited, run = visit(network_folder / "report.html"), load_run(network_folder)
+    epochs, page = len(run.owners), visited.page
+    assert visited.marks("losses") == 6 * epochs
+    assert visited.marks("scores") == 2 * epochs
+    assert visited.marks("alpha-epochs") == len(run.alpha) * epochs
+    assert page.locator(".tile .value").all_inner_texts()[3] == str(run.kept)
+    assert page.locator("#weights, #experts, #learner").count() == 0
+    assert page.locator("#jump-rings path.node").count() == 5
+    assert page.locator("#node-card h3").all_inner_texts()[1:3] == ["Probabilities", "Branches"]
+    check_quiet(visited)
+
+
+def test_where_nothing_jumps_one_line_says_so(visit: Any, still_folder: Path) -> None:
+    visited = visit(still_folder / "report.html")
+    for name in ("player", "rings", "environment"):
+        text = visited.page.locator(f"#{name}").inner_text().lower()
+        assert "left out" in text
+        assert text.strip().count("\n") <= 2
+    assert visited.page.locator("#weights").is_visible()
+    assert visited.page.locator("#alpha").count() == 0
+    headings = visited.page.locator("#node-card h3").all_inner_texts()
+    heaviest = load_run(still_folder).shown.name
+    assert headings[1:] == ["Probabilities", "Experts", f"Branches of the expert {heaviest}"]
+    check_quiet(visited)
 
 
 def test_one_slider_moves_four_panels(opened: Any) -> None:
@@ -166,13 +205,28 @@ def test_rings_are_what_their_names_say(opened: Any, run_folder: Path) -> None:
 
 def test_contributions_add_up_on_the_page(opened: Any) -> None:
     total, parts = opened.page.evaluate(
-        """() => { choose(7); const n = [...document.querySelectorAll('#node-card .bars')][1];
+        """() => { choose(7); const n = [...document.querySelectorAll('#node-card .bars')][2];
         const read = (t) => Number(t.replace('\\u2212', '-').replace('+', ''));
         const parts = [...n.querySelectorAll('.number')].map((e) => read(e.textContent));
         const said = n.parentElement.querySelector('p').textContent.match(/together (.*)\\.$/)[1];
         return [read(said), parts.reduce((a, b) => a + b, 0)]; }"""
     )
     assert total == pytest.approx(parts, abs=0.01)
+
+
+def test_shares_of_the_experts_add_up_on_the_page(opened: Any, run_folder: Path) -> None:
+    run = load_run(run_folder)
+    names, parts, said = opened.page.evaluate(
+        """() => { choose(7); const n = [...document.querySelectorAll('#node-card .bars')][1];
+        const texts = (kind) => [...n.querySelectorAll(kind)].map((e) => e.textContent);
+        return [texts(':scope > span:not(.number)'), texts('.number').map(Number),
+        Number(n.parentElement.querySelector('p').textContent.match(/together (.*),/)[1])]; }"""
+    )
+    assert sorted(names) == sorted(run.shares)
+    assert parts == sorted(parts, reverse=True)
+    best = run.predicted[7]
+    assert parts == pytest.approx([run.shares[n][7, best] for n in names], abs=6e-4)
+    assert said == pytest.approx(sum(parts), abs=2e-3)
 
 
 def test_names_are_text_everywhere(opened: Any) -> None:

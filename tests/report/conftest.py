@@ -36,14 +36,17 @@ def hostile_graph(num_nodes: int = 96) -> Graph:
 
 def make_run(folder: Path, graph: Graph, *, sample: int = 700, **changes: object) -> Path:
     """Train a little, recorded, and write the folder."""
-    options = {"hidden_channels": 8, "epochs": 12, **changes}
+    experts = ("features", "joint", "jumps")
+    options = {"hidden_channels": 8, "epochs": 12, "experts": experts, **changes}
     config = resolve("default", **options)
     module, inputs = build_djgnn(config, graph)
     recorder = Recorder(graph.num_nodes, sample)
     fitted, result = train(module, inputs, graph, 0, config.training, 0, Hooks(observer=recorder))
     with new_folder(folder) as place:
         write_run(place, graph, config, fitted, result, 0)
-        recorder.finish(fitted, inputs).write(place)
+        recording = recorder.finish(fitted, inputs)
+        if recording is not None:
+            recording.write(place)
     return folder
 
 

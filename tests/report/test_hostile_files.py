@@ -61,7 +61,8 @@ def change_card(folder: Path, field: str, value: Any) -> None:
         ("data.num_nodes", "x", "a whole number"),
         ("data.classes", [1], "a list, each text"),
         ("calibration.temperature", 0, "a positive number"),
-        ("structure_gate", {"with_structure": NAN}, "an object, each value a score"),
+        ("experts", 3, "a list"),
+        ("jumps", {"used": 1}, "a list"),
         ("versions", {"python": 3}, "an object, each value text"),
     ],
 )

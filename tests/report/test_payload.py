@@ -19,7 +19,7 @@ from djgnn.report.payload import run_payload
 from djgnn.report.run_data import RunData, load_run
 from djgnn.report.views import agreement, nodes_payload, planar, sampled_ranks
 
-from .conftest import HOSTILE
+from .conftest import HOSTILE, hostile_graph, make_run
 
 
 def unpack(packed: dict[str, Any]) -> np.ndarray[Any, Any]:
@@ -45,11 +45,24 @@ def test_headline_and_curves_are_the_files(page: Path, run_folder: Path) -> None
     card = json.loads((run_folder / "result.json").read_text("utf-8"))
     assert data["headline"]["result"] == card["result"]
     assert data["headline"]["versions"] == card["versions"]
-    assert data["alpha"]["values"] == list(card["alpha"].values())
+    assert data["experts"] == card["experts"]
+    assert data["jumps"] == card["jumps"]
+    jumping = {e["name"]: e for e in card["experts"] if e["name"] in ("joint", "jumps")}
+    most = max(jumping.values(), key=lambda e: e["weight"])
+    assert data["shown"] == {
+        "expert": most["name"],
+        "weight": pytest.approx(most["weight"]),
+        "epoch": most["epoch"],
+    }
+    assert data["player"]["selected"] == most["epoch"]
+    assert sum(data["alpha"]["values"]) == pytest.approx(1)
     with (run_folder / "history.csv").open(newline="") as file:
         history = list(csv.DictReader(file))
     for key in ("loss", "pump_loss", "train", "validation", "validation_loss"):
         assert data["history"][key] == [float(row[key]) for row in history]
+    assert data["history"]["expert"] == [row["expert"] for row in history]
+    parts = [row is not None for row in data["history"]["trace_ratio"]]
+    assert parts == [row["expert"] == most["name"] for row in history]
     low, high = data["headline"]["test_low"], data["headline"]["test_high"]
     assert low < card["result"]["test"] < high
 
@@ -81,15 +94,51 @@ def test_confusion_counts_the_test_nodes_of_the_file(page: Path, run_folder: Pat
     assert 100 * right / len(rows) == pytest.approx(data["headline"]["result"]["test"])
 
 
-def test_branch_contributions_add_up_to_the_logits(run_data: RunData) -> None:
+def test_branch_contributions_add_up_to_what_their_expert_says(run_data: RunData) -> None:
     logits = run_data.contributions.sum(axis=1) + run_data.bias
-    logits /= run_data.card["calibration"]["temperature"]
-    shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    assert np.allclose(shares, run_data.probabilities, atol=1e-5)
+    own = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    shown = run_data.shown
+    assert np.allclose(shown.weight * own, run_data.shares[shown.name], atol=1e-5)
     packed = unpack(nodes_payload(run_data)["contributions"])
     best = run_data.predicted
     wanted = np.take_along_axis(run_data.contributions, best[:, None, None], axis=2)[:, :, 0]
     assert np.array_equal(packed[:, :, 0], wanted)
+
+
+def test_shares_of_the_experts_add_up_to_the_probabilities(run_data: RunData) -> None:
+    total = sum(run_data.shares.values())
+    np.testing.assert_allclose(total.sum(axis=1), 1, atol=1e-5)
+    calibrated = total ** (1 / run_data.card["calibration"]["temperature"])
+    calibrated /= calibrated.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(calibrated, run_data.probabilities, atol=1e-5)
+    nodes = nodes_payload(run_data)
+    packed, rows = unpack(nodes["shares"]), np.arange(run_data.graph.num_nodes)
+    for name, shares in zip(nodes["experts"], packed, strict=True):
+        wanted = run_data.shares[name][rows, run_data.predicted]
+        np.testing.assert_allclose(shares[:, 0], wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"experts": ("features", "rows")}, {"experts": (), "jumps": False}]
+)
+def test_a_model_without_jumps_has_a_page(changes: dict[str, Any], tmp_path: Path) -> None:
+    data = load_run(make_run(tmp_path / "run", hostile_graph(), **changes))
+    payload = page_data(write_run_page(data))
+    assert payload["jumps"] is None
+    assert payload["player"] is None
+    assert "no jumps" in payload["environment"]["reason"]
+    assert payload["nodes"]["branches"] == []
+
+
+def test_one_network_has_a_page(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"experts": (), "num_jumps": 5}
+    run = make_run(tmp_path / "run", hostile_graph(), **changes)
+    payload = page_data(write_run_page(load_run(run)))
+    card = json.loads((run / "result.json").read_text("utf-8"))
+    assert payload["alpha"]["values"] == pytest.approx(list(card["alpha"].values()))
+    assert payload["experts"] is None
+    assert payload["shown"] == {"expert": "", "weight": 1, "epoch": card["result"]["epoch"]}
+    assert payload["nodes"]["experts"] == []
 
 
 def test_markup_in_names_stays_text(page: Path) -> None:

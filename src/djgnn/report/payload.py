@@ -18,7 +18,7 @@ from djgnn.report.views import (
     player_payload,
 )
 from djgnn.training import calibration
-from djgnn.training.folder import CONFIG, GRAPH
+from djgnn.training.folder import CONFIG, GRAPH, jumps_card
 
 FORMAT = "djgnn-report-1"
 DATA = ("name", "sha256", "num_nodes", "num_edges", "num_features", "classes")
@@ -37,6 +37,9 @@ def run_payload(data: RunData) -> dict[str, Any]:
             "headline": headline(data),
             "classes": data.graph.classes(),
             "history": history_payload(data),
+            "experts": data.card.get("experts") or None,
+            "jumps": jumps_card(data.shown.model),
+            "shown": {"expert": data.shown.name, "weight": data.shown.weight, "epoch": data.kept},
             "alpha": {
                 "names": list(data.alpha),
                 "values": list(data.alpha.values()),
@@ -78,13 +81,16 @@ def headline(data: RunData) -> dict[str, Any]:
 
 def history_payload(data: RunData) -> dict[str, Any]:
     """Losses and scores per epoch; the parts of the pump's loss where they were recorded."""
-    columns: dict[str, Any] = dict(data.history)
+    columns: dict[str, Any] = {**data.history, "expert": data.owners}
     weight = data.config.training.pump_weight
     columns["cross_entropy"] = data.history["loss"] - weight * data.history["pump_loss"]
     if data.recording is not None:
         for key in ("trace_ratio", "orthogonality"):
             known = dict(zip(data.recording.seen, getattr(data.recording, key), strict=True))
-            columns[key] = [known.get(int(epoch), math.nan) for epoch in data.history["epoch"]]
+            columns[key] = [
+                known.get(int(epoch), math.nan) if owner == data.shown.name else math.nan
+                for epoch, owner in zip(data.history["epoch"], data.owners, strict=True)
+            ]
     return columns
 
 

@@ -46,8 +46,8 @@ class RunData:
         graph: The graph it was trained on.
         recording: Snapshots of its training; ``None`` if it was not recorded.
         probabilities: ``[n, classes]``, calibrated.
-        shares: ``[experts, n, classes]``, what each expert of a mixture adds to the probabilities
-            before calibration; ``None`` for one network.
+        shares: By expert of a mixture, what it adds to the probabilities before calibration,
+            ``[n, classes]``; of the largest weight first.
         shown: The network that the following are of: the heaviest one with jumps, if there is any.
         kept: Its epoch.
         u: ``[n, p]``, positions.
@@ -68,7 +68,7 @@ class RunData:
     graph: Graph
     recording: Recording | None
     probabilities: NDArray[np.float32]
-    shares: NDArray[np.float32] | None
+    shares: dict[str, NDArray[np.float32]]
     shown: Network
     kept: int
     u: NDArray[np.float32]
@@ -116,9 +116,11 @@ def load_run(folder: str | Path) -> RunData:
     with torch.no_grad():
         output = shown.module.run(*shown.inputs_of(stored.inputs))
         added, bias = contributions(shown.module.mixture, output.embeddings)
-        shares = None
-        if isinstance(module, DJExperts):
-            shares = module.shares(list(stored.by_network.values())).numpy()
+        shares = {
+            n.name: (n.weight * stored.by_network[n.name].softmax(dim=1)).numpy()
+            for n in networks(module)
+            if isinstance(module, DJExperts)
+        }
     return RunData(
         folder=path,
         card=stored.card,

@@ -65,7 +65,7 @@ def pack_fraction(values: ArrayLike) -> dict[str, Any]:
 
 
 def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
-    """Names, labels, predictions, probabilities, contributions, jumps and edges.
+    """Names, labels, predictions, probabilities, shares, contributions, jumps and edges.
 
     Labels, predictions and edges are those of all nodes. The rest is of the nodes shown: all, or
     `most` of them chosen evenly at random.
@@ -95,6 +95,10 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
         "top": pack_index(top, classes),
         "probabilities": pack(np.take_along_axis(data.probabilities[chosen], top, axis=1), "f4"),
         # of the predicted class and of the one after it
+        "experts": list(data.shares),
+        "shares": pack(
+            [np.take_along_axis(s[chosen], top[:, :2], axis=1) for s in data.shares.values()], "f4"
+        ),
         "contributions": pack(
             np.take_along_axis(data.contributions[chosen], top[:, None, :2], axis=2), "f4"
         ),
@@ -246,6 +250,8 @@ def environment_payload(data: RunData) -> dict[str, Any]:
     Returns:
         The view's data, or ``{"reason": ...}`` where it cannot be drawn.
     """
+    if not data.branches:
+        return {"reason": "left out: the model has no jumps, and so no U"}
     if data.graph.num_nodes > MOST_NODES:
         return {"reason": f"left out: the graph has more than {MOST_NODES:,} nodes"}
     matrix = symmetrize(data.graph.adjacency)

@@ -115,9 +115,19 @@ function contributionBars(row) {
   return el("div", {}, sentence, place);
 }
 
+function shareBars(row) {
+  const t = DATA.nodes, rows = t.shares.shape[1], two = t.shares.shape[2], values = unpack(t.shares), place = el("div", { class: "bars" });
+  const found = t.experts.map((name, k) => ({ name, share: values[(k * rows + row) * two] })).sort((a, b) => b.share - a.share);
+  const total = found.reduce((sum, { share }) => sum + share, 0);
+  for (const { name, share } of found) place.append(...bar(el("span", { text: name }), share, fixed(share, 3), COLOURS[0]));
+  const best = unpack(t.top)[row * t.top.shape[1]];
+  const sentence = el("p", { class: "note" }, "What each expert adds to the probability of ", outside(className(best)), `, its weight times its own; together ${fixed(total, 3)}, before calibration.`);
+  return el("div", {}, sentence, place);
+}
+
 function jumpTable(row) {
   const t = DATA.nodes, width = t.ranks.shape[1], ranks = unpack(t.ranks), weights = unpack(t.weights), rows = [];
-  t.branches.forEach((kept, k) => kept.forEach((r) => {
+  t.branches.forEach((kept, k) => inUse(k) && kept.forEach((r) => {
     const id = ranks[row * width + r - 1];
     rows.push([`J${k}`, { number: String(r) }, id === idOf(row) ? "itself" : nodeButton(id), outside(className(labelOf(id))), partOf(id) || "none", { number: fixed(weights[row * width + r - 1], 3) }]);
   }));
@@ -136,9 +146,13 @@ function drawNodeCard(id) {
   byId("node-card").replaceChildren(
     el("h3", {}, "Node ", outside(nameOf(id))), line,
     el("h3", { text: "Probabilities" }), probabilityBars(row),
-    el("h3", { text: "Branches" }), contributionBars(row),
-    el("h3", { text: "Neighbours behind each jump" }), el("p", { class: "note", text: `Coefficient: ${COEFFICIENT}` }), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Neighbours behind each jump" }, jumpTable(row)),
+    ...(DATA.experts ? [el("h3", { text: "Experts" }), shareBars(row)] : []),
+    el("h3", { text: `Branches${DATA.experts ? ` of the expert ${DATA.shown.expert}` : ""}` }), contributionBars(row),
   );
+  if (DATA.jumps) {
+    byId("node-card").append(el("h3", { text: "Neighbours behind each jump" }), el("p", { class: "note", text: `Coefficient: ${COEFFICIENT}` }),
+      el("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Neighbours behind each jump" }, jumpTable(row)));
+  }
   for (const tr of byId("node-table").querySelectorAll("tbody tr")) tr.classList.toggle("chosen", Number(tr.dataset.node) === id);
 }
 

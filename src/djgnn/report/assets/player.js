@@ -202,19 +202,25 @@ function drawAgreement() {
 
 views.push(function playerView() {
   const p = DATA.player, note = byId("player-note");
+  if (!DATA.jumps) {
+    note.textContent = "Left out: nothing in this model jumps.";
+    return;
+  }
   if (!p) {
     note.textContent = "Not recorded. Train with `djgnn fit --record` to watch distances, filters and embedding change together.";
     return;
   }
   const m = p.nodes.length;
-  note.textContent = p.whole
+  const whose = DATA.experts ? `The expert ${DATA.shown.expert}, of weight ${fixed(DATA.shown.weight, 2)}. ` : "";
+  note.textContent = whose + (p.whole
     ? `All ${whole(m)} nodes, at ${p.epochs.length} epochs of training.`
-    : `A random sample of ${whole(m)} of ${whole(p.num_nodes)} nodes, at ${p.epochs.length} epochs. In the matrix and the graph each node is linked within the sample, by the same rule; the shares below are of its true links, anywhere in the graph.`;
+    : `A random sample of ${whole(m)} of ${whole(p.num_nodes)} nodes, at ${p.epochs.length} epochs. In the matrix and the graph each node is linked within the sample, by the same rule; the shares below are of its true links, anywhere in the graph.`);
   byId("player-view").hidden = false;
   player.borders = classBorders(p.labels);
   const slider = byId("epoch"), select = byId("filter");
   slider.max = p.epochs.length - 1;
-  p.branches.forEach((ranks, k) => select.append(el("option", { value: k, text: ranks.length ? `J${k} (rank ${ranks.join(", ")})` : `J${k} (itself)` })));
+  const kept = (ranks) => (ranks.length > 2 && ranks[ranks.length - 1] - ranks[0] === ranks.length - 1 ? `ranks ${ranks[0]} to ${ranks[ranks.length - 1]}` : `rank ${ranks.join(", ")}`);
+  p.branches.forEach((ranks, k) => select.append(el("option", { value: k, text: `J${k} (${ranks.length ? kept(ranks) : "itself"}${inUse(k) ? "" : "; dropped"})` })));
   player.filter = Math.min(2, p.branches.length - 1);
   player.at = p.epochs.indexOf(p.selected);
   select.value = player.filter;

@@ -35,7 +35,7 @@ function hopRings(id) {
 function jumpRings(id) {
   const t = DATA.nodes, row = rowOf(id), width = t.ranks.shape[1], ranks = unpack(t.ranks);
   const rings = t.branches.map((kept, k) => ({ name: `J${k}`, all: kept.map((r) => ranks[row * width + r - 1]) }));
-  return rings.filter((ring) => ring.all.length);
+  return rings.filter((ring, k) => ring.all.length && inUse(k));
 }
 
 // evenly spaced members of a ring, those of like label side by side
@@ -78,12 +78,12 @@ function ringTable(id, rings) {
 }
 
 function drawRings(id) {
-  const hops = hopRings(id), jumps = jumpRings(id);
+  const hops = hopRings(id), jumped = jumpRings(id);
   hops.rings.forEach((ring, h) => { ring.name = h ? `${h + 1} hops` : "1 hop"; });
   byId("hop-rings").replaceChildren(ringPicture(id, hops.rings, hops.parent, `Hop rings of the node: ${hops.rings.map((r) => `${r.name} ${r.all.length} nodes`).join(", ") || "no neighbour"}.`));
-  byId("jump-rings").replaceChildren(ringPicture(id, jumps, null, `Jump rings of the node: ${jumps.map((r) => `${r.name} ${r.all.length} nodes`).join(", ")}.`));
+  byId("jump-rings").replaceChildren(ringPicture(id, jumped, null, `Jump rings of the node: ${jumped.map((r) => `${r.name} ${r.all.length} nodes`).join(", ")}.`));
   byId("hop-table").replaceChildren(ringTable(id, hops.rings));
-  byId("jump-table").replaceChildren(ringTable(id, jumps));
+  byId("jump-table").replaceChildren(ringTable(id, jumped));
   byId("ring-node").replaceChildren("Node ", outside(nameOf(id)), ", label ", outside(className(labelOf(id))), ".");
 }
 
@@ -103,12 +103,17 @@ function firstNode() {
 
 views.push(function ringsView() {
   prepareNodes();
+  nodes.first = firstNode();
+  if (!DATA.jumps) {
+    byId("rings-note").textContent = "Left out: nothing in this model jumps.";
+    byId("rings-view").remove();
+    return;
+  }
   const edges = DATA.nodes.edges;
-  byId("rings-note").textContent = "The node in the middle, once among its neighbours in the graph and once among those that the model jumps to."
+  byId("rings-note").textContent = `The node in the middle, once among its neighbours in the graph and once among those that ${DATA.experts ? `the expert ${DATA.shown.expert}` : "the model"} jumps to.`
     + ` A ring shows at most ${RING_MOST} of its nodes; the tables count all.` + (edges.complete ? "" : ` This page keeps at most ${edges.kept} edges of each node, so hop rings are lower bounds.`)
     + " The first node shown is not a typical one: of those looked at, its jumps agree with its label the most beyond what its neighbours do.";
   nodes.listeners.push(drawRings);
-  nodes.first = firstNode();
   const search = byId("ring-search"), place = byId("ring-matches");
   search.addEventListener("input", () => {
     const found = search.value.trim() ? searchNodes(search.value, 12) : [];

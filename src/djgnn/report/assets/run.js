@@ -17,26 +17,87 @@ function curves(rows, x) {
   }));
 }
 
-function keptLine() {
-  const epoch = DATA.headline.result.epoch;
+function keptLine(epoch = DATA.shown.epoch) {
   return [{ type: "line", x0: epoch, x1: epoch, yref: "paper", y0: 0, y1: 1, line: { width: 1, dash: "dash" } }];
 }
 
-views.push(function learning() {
-  const h = DATA.history, x = h.epoch, last = x.length - 1;
-  const rows = LOSSES.filter(([key]) => h[key]).map(([key, name, dash]) => [h[key], name, dash]);
-  plot("losses", `Losses over ${x.length} epochs; the total ends at ${fixed(h.loss[last], 3)}.`, {
-    traces: curves(rows, x), layout: { xaxis: { title: "epoch" }, yaxis: { title: "loss" }, shapes: keptLine() },
+// the columns of the history, of one expert or of the only network
+function historyOf(expert) {
+  const h = DATA.history, rows = h.expert.map((name, i) => i).filter((i) => !expert || h.expert[i] === expert);
+  return Object.fromEntries(Object.entries(h).map(([key, values]) => [key, rows.map((i) => values[i])]));
+}
+
+function drawLearning(expert) {
+  const h = historyOf(expert && expert.name), x = h.epoch, kept = expert || DATA.headline.result;
+  const rows = LOSSES.filter(([key]) => h[key] && h[key].some((v) => v !== null)).map(([key, name, dash]) => [h[key], name, dash]);
+  plot("losses", `Losses over ${x.length} epochs; the total ends at ${fixed(h.loss[x.length - 1], 3)}.`, {
+    traces: curves(rows, x), layout: { xaxis: { title: "epoch" }, yaxis: { title: "loss" }, shapes: keptLine(kept.epoch) },
   });
-  plot("scores", `Training and validation ${metricName()} over ${x.length} epochs; the kept epoch is ${DATA.headline.result.epoch} with ${percent(DATA.headline.result.validation)} on validation.`, {
+  plot("scores", `Training and validation ${metricName()} over ${x.length} epochs; the kept epoch is ${kept.epoch} with ${percent(kept.validation)} on validation.`, {
     traces: curves([[h.train, "training", "solid"], [h.validation, "validation", "dash"]], x),
-    layout: { xaxis: { title: "epoch" }, yaxis: { title: `${metricName()} (%)` }, shapes: keptLine() },
+    layout: { xaxis: { title: "epoch" }, yaxis: { title: `${metricName()} (%)` }, shapes: keptLine(kept.epoch) },
   });
+}
+
+const dashOf = (k) => dashes[Math.floor(k / COLOURS.length + k) % dashes.length];
+
+// one line per expert, with a mark at the epoch that it kept
+function drawAllExperts() {
+  const draw = (id, key, title, digits) => plot(id, `Curves of the ${title} of ${DATA.experts.length} experts over their epochs.`, {
+    traces: DATA.experts.flatMap((expert, k) => {
+      const h = historyOf(expert.name), line = { color: colour(k), dash: dashOf(k), width: 1.6 };
+      const hovertemplate = `%{y:.${digits}f}<extra>${plain(expert.name)}, after %{x} epochs</extra>`;
+      return [
+        { type: "scatter", mode: "lines", x: h.epoch.map((e) => e + 1), y: h[key], name: plain(expert.name), legendgroup: expert.name, line, hovertemplate },
+        { type: "scatter", mode: "markers", x: [expert.epoch + 1], y: [h[key][expert.epoch]], legendgroup: expert.name, showlegend: false,
+          marker: { color: colour(k), size: 9, symbol: PLOTLY_SHAPES[k % 8], line: { width: 1, color: UNKNOWN } }, hovertemplate },
+      ];
+    }),
+    layout: { xaxis: { title: "epochs done (logarithmic)", type: "log", dtick: 1 }, yaxis: { title } },
+  });
+  draw("losses", "validation_loss", "validation cross-entropy", 3);
+  draw("scores", "validation", `validation ${metricName()} (%)`, 1);
+}
+
+views.push(function learning() {
+  if (!DATA.experts) return drawLearning(null);
+  const select = byId("learner"), one = [byId("losses-caption").textContent, byId("scores-caption").textContent];
+  const all = ["Loss on the validation nodes per epoch, expert by expert; the mark is the epoch that was kept.", "Score on the validation nodes per epoch, expert by expert."];
+  select.append(el("option", { value: -1, text: "all" }), ...DATA.experts.map((expert, k) => el("option", { value: k, text: expert.name })));
+  const draw = () => {
+    const expert = DATA.experts[select.value];
+    [byId("losses-caption").textContent, byId("scores-caption").textContent] = expert ? one : all;
+    if (expert) drawLearning(expert);
+    else drawAllExperts();
+  };
+  select.addEventListener("change", draw);
+  draw();
+});
+
+views.push(function experts() {
+  if (!DATA.experts) return;
+  const found = [...DATA.experts].sort((a, b) => b.weight - a.weight);
+  plot("weights", `Weights of the experts: ${found.map((e) => `${e.name} ${fixed(e.weight, 2)}`).join(", ")}.`, {
+    traces: [{
+      type: "bar", orientation: "h", y: found.map((e) => plain(e.name)), x: found.map((e) => e.weight), marker: { color: found.map((e) => colour(DATA.experts.indexOf(e))) },
+      text: found.map((e) => e.weight.toFixed(2)), textposition: "outside", cliponaxis: false, hovertemplate: "%{y}: %{x:.4f}<extra></extra>",
+    }],
+    layout: { xaxis: { title: "weight", rangemode: "tozero" }, yaxis: { title: "", autorange: "reversed" }, showlegend: false, margin: { l: 50, r: 40, t: 8, b: 42 } },
+  });
+  const rows = found.map((e) => [e.name, ...[fixed(e.weight, 3), percent(e.validation, 2), fixed(e.validation_loss, 3), `${e.epoch} of ${e.epochs}`, fixed(e.seconds, 1)].map((number) => ({ number }))]);
+  const result = DATA.headline.result;
+  rows.push([el("strong", { text: "mixture" }), { number: "1" }, { number: percent(result.validation, 2) }, { number: "" }, { number: "" }, { number: fixed(result.seconds, 1) }]);
+  const head = ["weight", metricName(), "loss", "epoch", "seconds"].map((number) => ({ number }));
+  byId("experts").replaceChildren(table(["expert", ...head], rows, { rowHeads: true, class: "wide" }));
 });
 
 const branchName = (name) => name.replace(/^jump(\d+)$/, "J$1");
 
+// a jump that was dropped has no weight; the jumps come first in alpha
+const inUse = (k) => DATA.alpha.values[k] > 0;
+
 views.push(function branches() {
+  if (DATA.experts && !DATA.jumps) return;
   const { names, values, epochs } = DATA.alpha;
   const said = names.map((name, k) => `${branchName(name)} ${fixed(values[k], 3)}`).join(", ");
   plot("alpha", `Mixing weights: ${said}.`, {
@@ -55,7 +116,7 @@ views.push(function branches() {
   plot("alpha-epochs", `Mixing weights of ${width} branches over ${length} epochs.`, {
     traces: names.map((name, k) => ({
       type: "scatter", mode: "lines", x: DATA.alpha.seen, y: column(k), name: branchName(name),
-      line: { color: colour(k), dash: dashes[Math.floor(k / COLOURS.length + k) % dashes.length], width: 2 }, hovertemplate: "%{y:.4f}<extra>" + branchName(name) + ", epoch %{x}</extra>",
+      line: { color: colour(k), dash: dashOf(k), width: 2 }, hovertemplate: "%{y:.4f}<extra>" + branchName(name) + ", epoch %{x}</extra>",
     })),
     layout: { xaxis: { title: "epoch" }, yaxis: { title: "α", rangemode: "tozero" }, shapes: keptLine() },
   });
@@ -118,7 +179,7 @@ views.push(function facts() {
   byId("versions").append(el("h3", { text: "Versions" }), table([], versions, { rowHeads: true }));
   const config = [];
   for (const [section, values] of Object.entries(DATA.headline.config)) {
-    if (typeof values === "object" && values !== null) for (const [k, v] of Object.entries(values)) config.push([`${section}: ${k}`, outside(String(v))]);
+    if (typeof values === "object" && values !== null) for (const [k, v] of Object.entries(values)) config.push([`${section}: ${k}`, outside(Array.isArray(v) ? v.join(", ") : String(v))]);
   }
   byId("config").append(el("h3", { text: "Configuration" }), table([], config, { rowHeads: true }));
 });
