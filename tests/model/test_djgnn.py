@@ -15,6 +15,7 @@ from djgnn.graph.operator import SparseOperator
 from djgnn.model import DJGNN, ModelConfig, graph_operators, preset
 from djgnn.model.experts import EXPERTS
 from djgnn.model.operators import adjacency_matrix, gcn_normalize, treat
+from djgnn.model.views import scaled_degrees
 
 N, F, C = 24, 6, 3
 
@@ -292,6 +293,22 @@ def test_symmetric_treatment_is_the_union_of_both_directions() -> None:
         treat(given, "both")
     operators = graph_operators(given, pump_adjacency="symmetric", homophilic_adjacency="given")
     assert float(operators.volume) == union.sum()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_degrees_are_scaled_by_those_of_known_nodes(dtype: torch.dtype) -> None:
+    known = torch.tensor([0.0, 1, 1, 7, 30], dtype=dtype)
+    scaled = scaled_degrees(known, known)
+    assert scaled.shape == (5, 1)
+    assert float(scaled.mean()) == pytest.approx(0, abs=1e-6)
+    assert float(scaled.std(correction=0)) == pytest.approx(1, rel=1e-6)
+    torch.testing.assert_close(scaled_degrees(known[3:4], known), scaled[3:4])
+    # Where all known nodes have one degree, another is not infinitely far from it.
+    for degree in (1, 3, 7, 11):
+        regular = torch.full((1000,), float(degree), dtype=dtype)
+        assert float(scaled_degrees(regular, regular).abs().max()) < 1e-5
+        other = float(scaled_degrees(regular[:1] + 2, regular))
+        assert other == pytest.approx(np.log((degree + 3) / (degree + 1)), rel=1e-4)
 
 
 def test_gcn_normalisation_sets_the_diagonal_to_one() -> None:

@@ -60,7 +60,7 @@ ONE_NETWORK = {
         "diffusion": 0,
         "deep": 0,
     },
-    "training": {"label_smoothing": None, "select": "score"},
+    "training": {"jump_lr": None, "label_smoothing": None, "select": "score"},
 }
 
 
@@ -94,6 +94,35 @@ def test_the_default_is_one_configuration_for_every_set() -> None:
 def test_automatic_decay_follows_the_number_of_training_nodes(nodes: int, decay: float) -> None:
     assert TrainConfig().decay(nodes) == decay
     assert TrainConfig(weight_decay=0.3).decay(nodes) == 0.3
+
+
+def epochs_run(config: TrainConfig, losses: list[float]) -> int:
+    """How many epochs a training with these validation losses has; the best is the lowest."""
+    for count in range(1, len(losses) + 1):
+        best = min(range(count), key=lambda epoch: losses[epoch])
+        if config.ends(losses[:count], best):
+            return count
+    raise AssertionError("it never ends")
+
+
+def test_patience_waits_for_a_better_epoch() -> None:
+    falling, flat = [1 / (1 + epoch) for epoch in range(60)], [0.5] * 60
+    assert epochs_run(TrainConfig(patience=5, epochs=60), [*falling[:20], *flat]) == 20 + 5
+    assert epochs_run(TrainConfig(patience=None, epochs=60), [*falling[:20], *flat]) == 60
+    assert epochs_run(TrainConfig(patience=5, epochs=60), falling) == 60
+
+
+def test_automatic_patience_grows_with_progress() -> None:
+    config, nan = TrainConfig(patience="auto", epochs=1000), float("nan")
+    assert epochs_run(config, [1.0] * 1000) == 1 + 25
+    for last in (3, 24, 25, 40, 50, 70):  # the last epoch with progress
+        losses = [*(1 / (1 + epoch) for epoch in range(last + 1)), *[2.0] * 1000]
+        assert epochs_run(config, losses) == last + 1 + min(max(last, 25), 50)
+    slow = [0.9999**epoch for epoch in range(1000)]  # half a percent in fifty epochs
+    assert epochs_run(config, slow) == 1 + 25
+    assert epochs_run(config, [0.999**epoch for epoch in range(1000)]) == 1000
+    assert epochs_run(config, [nan] * 1000) == 1 + 25
+    assert epochs_run(config, [1.0, 0.5, *[nan] * 1000]) == 2 + 25
 
 
 OLD = """

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Features = Tensor | SparseOperator
 Windows = tuple[Window | None, Window | None]
+SAME_DEGREE = 1e-5
+"""A deviation that is rounding alone."""
 
 
 class View:
@@ -116,11 +118,14 @@ class View:
 def scaled_degrees(degree: Tensor, known: Tensor) -> Tensor:
     """Logarithms of degrees, less their mean over all known nodes, by their standard deviation.
 
+    Where all known nodes have one degree, they are not divided.
+
     Shapes:
         degree ``[m]``, known ``[n]``, result ``[m, 1]``.
     """
     usual = known.abs().log1p()
-    spread = usual.std(correction=0).clamp_min(torch.finfo(usual.dtype).eps)
+    spread = usual.std(correction=0)
+    spread = torch.where(spread > SAME_DEGREE, spread, torch.ones_like(spread))
     return ((degree.abs().log1p() - usual.mean()) / spread)[:, None]
 
 

@@ -99,7 +99,7 @@ class TrainConfig:
             return self.patience is not None and len(losses) - 1 - best >= self.patience
         mark = 0
         for epoch, loss in enumerate(losses):
-            if not loss >= (1 - LEAST_GAIN) * losses[mark]:
+            if loss < (1 - LEAST_GAIN) * losses[mark]:
                 mark = epoch
         return len(losses) - 1 - mark >= min(max(mark, LEAST_PATIENCE), MOST_PATIENCE)
 
