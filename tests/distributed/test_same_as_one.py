@@ -38,6 +38,7 @@ DECOUPLED = {
     "experts": ("joint", "jumps", "deep"),
     "decoupled": True,
     "pump_epochs": 3,
+    "epochs": 5,
 }
 
 
@@ -77,11 +78,15 @@ def test_twenty_epochs_of_a_generated_graph(size: int, names: list[str]) -> None
     check(size, jobs.sbm(), {name: RECIPES[name] for name in names})
 
 
-@pytest.mark.parametrize(("size", "epochs"), [(2, 20), (3, 8)])
-def test_epochs_of_all_experts(size: int, epochs: int) -> None:
-    """Their weights, epochs and dropped jumps are those of one process too."""
-    few = {"epochs": epochs}
-    check(size, jobs.sbm(), {"experts": {**DEFAULT, **few}, "decoupled": {**DECOUPLED, **few}})
+@pytest.mark.parametrize("size", [2, 3])
+def test_experts(size: int) -> None:
+    """Their weights, epochs and dropped jumps are those of one process too.
+
+    Only a few epochs of all: in a deep network differences of rounding grow fast.
+    """
+    jumps = {**DEFAULT, "experts": ("joint", "jumps"), "epochs": 20}
+    recipes = {"all": {**DEFAULT, "epochs": 5}, "jumps": jumps, "decoupled": DECOUPLED}
+    check(size, jobs.sbm(), recipes)
 
 
 @pytest.mark.parametrize(("size", "name"), [(2, "chameleon"), (2, "cora"), (3, "texas")])
@@ -91,7 +96,7 @@ def test_twenty_epochs_of_a_data_set(size: int, name: str, data_dir: Path) -> No
 
 @pytest.mark.parametrize(("size", "name"), [(2, "cora"), (3, "texas")])
 def test_the_default_on_a_data_set(size: int, name: str, data_dir: Path) -> None:
-    check(size, jobs.stored(name, data_dir), {"experts": {**DEFAULT, "epochs": 6}})
+    check(size, jobs.stored(name, data_dir), {"experts": {**DEFAULT, "epochs": 5}})
 
 
 def test_branches_of_somebody_else() -> None:
