@@ -3,10 +3,10 @@
     python benchmarks/distributed.py [--nodes 20000] [--processes 1,2,3] [--epochs 5]
 
 Starts itself under `torchrun` with each number of processes, one thread each, on a heterophilic
-block model with power-law degrees (128 features, 6.9 edges per node, 60% of the nodes for training,
-hidden 64, K = 3). An epoch is a step and an evaluation, as in `fit`. Prints one row per number of
-processes: median time of an epoch, the most memory that one process adds to what the imports hold,
-bytes that one process sends, and how far the losses are from those of one process.
+block model with power-law degrees (128 features, 6.9 edges per node, 60% of the nodes for training;
+one network, hidden 64, K = 3). An epoch is a step and an evaluation, as in `fit`. Prints one row
+per number of processes: median time of an epoch, the most memory that one process adds to what the
+imports hold, bytes that one process sends, and how far the losses are from those of one process.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def measure(group: Group, nodes: int, epochs: int) -> dict[str, Any]:
     """A few epochs on this process's rows."""
     torch.set_num_threads(1)
     graph = random_splits(degree_corrected_sbm(nodes, int(DEGREE * nodes)), train=0.6, val=0.2)
-    config = resolve("default", None, num_jumps=3)
+    config = resolve("default", None, num_jumps=3, experts=())
     memory = PeakMemory()
     before = memory.before
     module, inputs = build_djgnn(config, graph, group=group)

@@ -46,7 +46,6 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
         "device": device.type,
         **result.to_dict(),
         "epochs": len(fitted.history),
-        "gate": fitted.gate,
         "mib": memory.mib(),
         "versions": versions(),
     }

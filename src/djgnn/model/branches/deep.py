@@ -89,8 +89,10 @@ class DeepBranch(Branch):
 
         h = activate(encoding.parts[self.name].clone())
         for number, (layer, bias) in enumerate(zip(self.layers, self.biases, strict=True)):
-            own, near = (self._norm(h, number) @ layer).split(width, dim=1)
-            h = h + activate(own + view.spread(near.contiguous()) + bias)
+            # Two products of one width: memory for tables of one size is found again.
+            z = self._norm(h, number)
+            near = view.spread(z @ layer[:, width:])
+            h = h + activate(torch.addmm(bias, z, layer[:, :width]).add_(near))
         return self._norm(view.own_rows(h), self.num_layers)
 
     def _norm(self, h: Tensor, number: int) -> Tensor:
