@@ -125,7 +125,7 @@ def test_where_nothing_jumps_one_line_says_so(visit: Any, still_folder: Path) ->
     assert visited.page.locator("#alpha").count() == 0
     headings = visited.page.locator("#node-card h3").all_inner_texts()
     heaviest = load_run(still_folder).shown.name
-    assert headings[1:] == ["Probabilities", "Experts", f"Branches of the expert {heaviest}"]
+    assert headings[1:] == ["Probabilities", "Experts", f'Branches of the expert "{heaviest}"']
     check_quiet(visited)
 
 

@@ -147,7 +147,7 @@ function drawNodeCard(id) {
     el("h3", {}, "Node ", outside(nameOf(id))), line,
     el("h3", { text: "Probabilities" }), probabilityBars(row),
     ...(DATA.experts ? [el("h3", { text: "Experts" }), shareBars(row)] : []),
-    el("h3", { text: `Branches${DATA.experts ? ` of the expert ${DATA.shown.expert}` : ""}` }), contributionBars(row),
+    el("h3", { text: `Branches${DATA.experts ? ` of the expert "${DATA.shown.expert}"` : ""}` }), contributionBars(row),
   );
   if (DATA.jumps) {
     byId("node-card").append(el("h3", { text: "Neighbours behind each jump" }), el("p", { class: "note", text: `Coefficient: ${COEFFICIENT}` }),

@@ -211,7 +211,7 @@ views.push(function playerView() {
     return;
   }
   const m = p.nodes.length;
-  const whose = DATA.experts ? `The expert ${DATA.shown.expert}, of weight ${fixed(DATA.shown.weight, 2)}. ` : "";
+  const whose = DATA.experts ? `The expert "${DATA.shown.expert}", of weight ${fixed(DATA.shown.weight, 2)}. ` : "";
   note.textContent = whose + (p.whole
     ? `All ${whole(m)} nodes, at ${p.epochs.length} epochs of training.`
     : `A random sample of ${whole(m)} of ${whole(p.num_nodes)} nodes, at ${p.epochs.length} epochs. In the matrix and the graph each node is linked within the sample, by the same rule; the shares below are of its true links, anywhere in the graph.`);

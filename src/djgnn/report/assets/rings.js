@@ -110,7 +110,7 @@ views.push(function ringsView() {
     return;
   }
   const edges = DATA.nodes.edges;
-  byId("rings-note").textContent = `The node in the middle, once among its neighbours in the graph and once among those that ${DATA.experts ? `the expert ${DATA.shown.expert}` : "the model"} jumps to.`
+  byId("rings-note").textContent = `The node in the middle, once among its neighbours in the graph and once among those that ${DATA.experts ? `the expert "${DATA.shown.expert}"` : "the model"} jumps to.`
     + ` A ring shows at most ${RING_MOST} of its nodes; the tables count all.` + (edges.complete ? "" : ` This page keeps at most ${edges.kept} edges of each node, so hop rings are lower bounds.`)
     + " The first node shown is not a typical one: of those looked at, its jumps agree with its label the most beyond what its neighbours do.";
   nodes.listeners.push(drawRings);
