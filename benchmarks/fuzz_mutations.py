@@ -155,8 +155,12 @@ def seeds(folder: Path) -> dict[str, bytes]:
         "result": {"split": 0, "validation": 2.5, "test": 1.5, "oracle_test": None}
         | {"epoch": 1, "seconds": 0.5},
         "calibration": {"temperature": 1.0},
-        "structure_gate": None,
-        "alpha": {"homophilic": 1.0},
+        "alpha": {"given": 1.0},
+        "experts": [
+            {"name": "given", "weight": 1.0, "epoch": 1, "epochs": 2, "validation": 2.5}
+            | {"validation_loss": 0.5, "seconds": 0.5, "dropped": []}
+        ],
+        "jumps": None,
         "versions": {"djgnn": "0.1.0"},
     }
     (folder / "result.json").write_text(json.dumps(card))

@@ -23,7 +23,7 @@ from djgnn.training.run import train
 
 def once(graph: Graph, epochs: int, record: bool) -> tuple[float, float]:
     """Seconds of a training with its recording, and of the observer alone."""
-    config = resolve("default", graph.name, epochs=epochs, structure_gate=False)
+    config = resolve("default", graph.name, epochs=epochs)
     module, inputs = build_djgnn(config, graph)
     recorder, spent = Recorder(graph.num_nodes), 0.0
 

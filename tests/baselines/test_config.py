@@ -84,7 +84,6 @@ def test_files_that_are_no_configuration_are_refused(tmp_path: Path) -> None:
 def test_published_settings_say_where_they_come_from(model: str, name: str) -> None:
     config = baseline_config(model, name)
     assert ".com/" in config.source or "arXiv" in config.source
-    assert not config.training.structure_gate
     assert config.training.pump_weight == 0
 
 
@@ -131,4 +130,4 @@ def test_search_spaces_are_made_of_allowed_values(name: str) -> None:
 def test_every_option_has_a_default() -> None:
     for name in BASELINES:
         assert dataclasses.asdict(options_of(name)())
-    assert TrainConfig().epochs == 700
+    assert TrainConfig().epochs == 1000

@@ -115,7 +115,7 @@ def test_shares_of_the_experts_add_up_to_the_probabilities(run_data: RunData) ->
     packed, rows = unpack(nodes["shares"]), np.arange(run_data.graph.num_nodes)
     for name, shares in zip(nodes["experts"], packed, strict=True):
         wanted = run_data.shares[name][rows, run_data.predicted]
-        np.testing.assert_allclose(shares[:, 0], wanted, atol=1e-6)
+        np.testing.assert_allclose(shares[:, 0] / 32767, wanted, atol=2e-5)
 
 
 @pytest.mark.parametrize(
@@ -200,6 +200,8 @@ def test_a_larger_table_is_sampled_and_says_so(run_data: RunData) -> None:
     assert unpack(nodes["ranks"]).shape[0] == 30
     assert unpack(nodes["labels"]).size == run_data.graph.num_nodes
     assert np.array_equal(unpack(nodes["ranks"]), run_data.ranks[shown])
+    wanted = run_data.weight[shown]
+    np.testing.assert_allclose(unpack(nodes["weights"]) / 32767, wanted, atol=2e-5)
 
 
 def test_without_a_recording_there_is_no_player(run_data: RunData) -> None:

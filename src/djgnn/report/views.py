@@ -30,7 +30,7 @@ from djgnn.training.recorder import Recording
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-MOST_NODES = 50_000
+MOST_NODES, MOST_RANKS = 50_000, 1 << 20
 MOST_CLASSES = 5
 ADJACENCY_BYTES = 5 << 20
 SAMPLE_SIZE = 1_000
@@ -68,10 +68,10 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
     """Names, labels, predictions, probabilities, shares, contributions, jumps and edges.
 
     Labels, predictions and edges are those of all nodes. The rest is of the nodes shown: all, or
-    `most` of them chosen evenly at random.
+    `most` of them chosen evenly at random, and fewer where their lists of ranks are long.
     """
     n, classes = data.graph.num_nodes, data.graph.num_classes
-    rng = np.random.default_rng(0)
+    rng, most = np.random.default_rng(0), min(most, MOST_RANKS // max(data.ranks.shape[1], 1))
     chosen = np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
     top = np.argsort(-data.probabilities[chosen], axis=1, kind="stable")[:, :MOST_CLASSES]
     for i in np.flatnonzero(top[:, 0] != data.predicted[chosen]):
@@ -96,15 +96,15 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
         "probabilities": pack(np.take_along_axis(data.probabilities[chosen], top, axis=1), "f4"),
         # of the predicted class and of the one after it
         "experts": list(data.shares),
-        "shares": pack(
-            [np.take_along_axis(s[chosen], top[:, :2], axis=1) for s in data.shares.values()], "f4"
+        "shares": pack_fraction(
+            [np.take_along_axis(s[chosen], top[:, :2], axis=1) for s in data.shares.values()]
         ),
         "contributions": pack(
             np.take_along_axis(data.contributions[chosen], top[:, None, :2], axis=2), "f4"
         ),
         "bias": pack(np.take_along_axis(data.bias[chosen], top[:, :2], axis=1), "f4"),
         "ranks": pack_index(data.ranks[chosen], n),
-        "weights": pack(data.weight[chosen], "f4"),
+        "weights": pack_fraction(data.weight[chosen]),
         "branches": data.branches,
         "edges": _edges(data),
     }

@@ -117,7 +117,7 @@ function contributionBars(row) {
 
 function shareBars(row) {
   const t = DATA.nodes, rows = t.shares.shape[1], two = t.shares.shape[2], values = unpack(t.shares), place = el("div", { class: "bars" });
-  const found = t.experts.map((name, k) => ({ name, share: values[(k * rows + row) * two] })).sort((a, b) => b.share - a.share);
+  const found = t.experts.map((name, k) => ({ name, share: values[(k * rows + row) * two] / 32767 })).sort((a, b) => b.share - a.share);
   const total = found.reduce((sum, { share }) => sum + share, 0);
   for (const { name, share } of found) place.append(...bar(el("span", { text: name }), share, fixed(share, 3), COLOURS[0]));
   const best = unpack(t.top)[row * t.top.shape[1]];
@@ -129,7 +129,7 @@ function jumpTable(row) {
   const t = DATA.nodes, width = t.ranks.shape[1], ranks = unpack(t.ranks), weights = unpack(t.weights), rows = [];
   t.branches.forEach((kept, k) => inUse(k) && kept.forEach((r) => {
     const id = ranks[row * width + r - 1];
-    rows.push([`J${k}`, { number: String(r) }, id === idOf(row) ? "itself" : nodeButton(id), outside(className(labelOf(id))), partOf(id) || "none", { number: fixed(weights[row * width + r - 1], 3) }]);
+    rows.push([`J${k}`, { number: String(r) }, id === idOf(row) ? "itself" : nodeButton(id), outside(className(labelOf(id))), partOf(id) || "none", { number: fixed(weights[row * width + r - 1] / 32767, 3) }]);
   }));
   const made = table(["jump", { number: "rank" }, "node", "label", "part", { number: "coefficient" }], rows, { class: "wide" });
   made.tHead.rows[0].lastChild.title = COEFFICIENT;

@@ -50,7 +50,7 @@ function ringPicture(id, rings, parent, label) {
   const root = svg("svg", { viewBox: `0 0 ${size} ${size}`, class: "rings", role: "img", "aria-label": label });
   const at = new Map([[id, [middle, middle]]]), edges = svg("g", {}), marks = svg("g", {}), rims = svg("g", {}), names = svg("g", {});
   rings.forEach((ring, h) => {
-    const radius = gap * (h + 1), drawn = spread(ring.all), free = Math.min(0.5, 24 / radius), turn = rings.length > HOPS ? (h * 2 * Math.PI) / (rings.length + 0.62) : 0;
+    const radius = gap * (h + 1), drawn = spread(ring.all), free = Math.min(0.5, 24 / radius), turn = rings.length > HOPS && drawn.length === 1 ? (h * 2 * Math.PI) / (rings.length + 0.62) : 0;
     rims.append(svg("circle", { class: "ring", cx: middle, cy: middle, r: radius }));
     names.append(svg("text", { x: middle, y: middle - radius + 4, text: ring.name }));
     drawn.forEach((j, i) => {
