@@ -14,7 +14,7 @@ from sklearn.base import clone
 from djgnn import DJClassifier, Graph, InputError
 from djgnn.graph import heterophilic_sbm
 
-FAST = {"epochs": 15, "hidden_channels": 8, "num_jumps": 2, "experts": ("features", "jumps")}
+FAST = {"epochs": 15, "hidden_channels": 8, "num_jumps": 2, "experts": ["features", "jumps"]}
 
 
 @pytest.fixture(scope="module")
