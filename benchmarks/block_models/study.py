@@ -147,6 +147,17 @@ def run_study(
     return [done[cell] for cell in cells]
 
 
+ONE_NETWORK: dict[str, Any] = {
+    "experts": (),
+    "structure": False,
+    "lr": 0.01,
+    "weight_decay": 5e-4,
+    "label_smoothing": None,
+    "select": "score",
+}
+"""The study is about jumps: one network, without the branch that reads rows of A."""
+
+
 def _run_values(study: SbmStudy, cell: Cell) -> tuple[CellValues, dict[str, Any]]:
     """Draw the graph of a cell, measure it, train on it.
 
@@ -158,7 +169,7 @@ def _run_values(study: SbmStudy, cell: Cell) -> tuple[CellValues, dict[str, Any]
     graph = sbm_at_level(wanted, study.num_nodes, degree=study.degree, random_state=cell.seed)
     graph = random_splits(graph, train=0.48, val=0.32, random_state=cell.seed)
     sizes = ("hidden_channels", "num_jumps", "num_centers", "epochs", "patience")
-    config = resolve("default", **{name: getattr(study, name) for name in sizes})
+    config = resolve("default").replace(**ONE_NETWORK, **{n: getattr(study, n) for n in sizes})
     module, inputs = build_djgnn(config, graph)
     fitted, result = train(module, inputs, graph, 0, config.training, cell.seed)
     structural = structural_heterophily(graph)
