@@ -8,6 +8,8 @@ import sys
 import pytest
 
 from djgnn.cli import memory
+from djgnn.graph import heterophilic_sbm
+from djgnn.training import resolve
 
 needs_glibc = pytest.mark.skipif(memory.c_library() is None, reason="needs glibc")
 
@@ -108,3 +110,14 @@ def test_a_library_call_does_not_touch_the_allocator() -> None:
         "assert not any(m.startswith('djgnn.cli') for m in sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", probe], check=True)
+
+
+def test_the_largest_block_is_that_of_the_widest_expert() -> None:
+    graph = heterophilic_sbm(120)
+    config = resolve("default", hidden_channels=8)  # joint: seven jumps and two other branches
+    n = graph.num_nodes
+    assert memory.largest_block(config, graph, "cpu") == 4 * n * 9 * 8
+    assert memory.largest_block(config.replace(batch_size=10), graph, "cpu") == 4 * 10 * 9 * 8
+    one = config.replace(experts=(), num_jumps=2)
+    assert memory.largest_block(one, graph, "cpu") == 4 * n * 5 * 8
+    assert memory.largest_block(config, graph, "cuda") == 0
