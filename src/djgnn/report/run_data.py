@@ -116,11 +116,12 @@ def load_run(folder: str | Path) -> RunData:
     with torch.no_grad():
         output = shown.module.run(*shown.inputs_of(stored.inputs))
         added, bias = contributions(shown.module.mixture, output.embeddings)
-        shares = {
-            n.name: (n.weight * stored.by_network[n.name].softmax(dim=1)).numpy()
-            for n in networks(module)
-            if isinstance(module, DJExperts)
-        }
+        shares = {}
+        if isinstance(module, DJExperts):
+            each = dict(
+                zip(module.names, module.shares([*stored.by_network.values()]), strict=True)
+            )
+            shares = {network.name: each[network.name].numpy() for network in networks(module)}
     return RunData(
         folder=path,
         card=stored.card,
