@@ -60,7 +60,7 @@ ONE_NETWORK = {
         "diffusion": 0,
         "deep": 0,
     },
-    "training": {"jump_lr": None, "label_smoothing": None, "select": "score"},
+    "training": {"label_smoothing": None, "select": "score"},
 }
 
 

@@ -29,7 +29,7 @@ TARGETS = Targets.of(GRAPH, GRAPH.split(0))
 
 
 def small(**changes: Any) -> RunConfig:
-    sizes = {"hidden_channels": 8, "epochs": 12, "patience": 5, "jump_lr": 0.03}
+    sizes = {"hidden_channels": 8, "epochs": 12, "patience": 5, "lr": 0.03}
     return resolve("default", None, **{**sizes, **changes})
 
 
@@ -82,7 +82,7 @@ def test_an_expert_is_trained_as_if_it_were_alone() -> None:
         alone, own_inputs = build_djgnn(own, GRAPH)
         seed = 3 + zlib.crc32(name.encode())
         initialize(alone, seed)
-        rates = config.training.of_expert(alone.pump is not None)
+        rates = dataclasses.replace(config.training, lr=0.03 * experts.pace(alone))
         single = fit(alone, own_inputs, TARGETS, rates, seeded(seed))
         record = fitted.experts[number]
         assert (record.epoch, record.epochs) == (single.epoch, len(single.history))

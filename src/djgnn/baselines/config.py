@@ -49,7 +49,6 @@ BASELINES = tuple(_CLASSES)
 _COMMON_TRAINING = TrainConfig(
     epochs=1000,
     lr=0.01,
-    jump_lr=None,
     weight_decay=5e-4,
     label_smoothing=None,
     select=None,

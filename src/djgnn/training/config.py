@@ -33,7 +33,7 @@ SMALL_DECAY, LARGE_DECAY, MANY_NODES = 5e-5, 5e-4, 5000
 
 
 _OLD_MODEL: dict[str, Any] = {"experts": ()}
-_OLD_TRAINING: dict[str, Any] = {"jump_lr": None, "label_smoothing": None, "select": None}
+_OLD_TRAINING: dict[str, Any] = {"label_smoothing": None, "select": None}
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class TrainConfig:
 
     Args:
         epochs: Most epochs to run.
-        lr: Learning rate of Adam.
-        jump_lr: The same of experts with jumps, ``None``: `lr` as well.
+        lr: Learning rate of Adam; experts of some branches take a multiple of it
+            (:attr:`djgnn.model.branches.Branch.pace`).
         weight_decay: Decay of every weight; ``"auto"`` for 5e-5 where there are at least 5,000
             training nodes, and 5e-4 where there are fewer.
         label_smoothing: Share of a label that all classes have in common, in the loss.
@@ -67,8 +67,7 @@ class TrainConfig:
     """
 
     epochs: Count = 1000
-    lr: Positive = 0.03
-    jump_lr: Positive | None = 0.01
+    lr: Positive = 0.01
     weight_decay: NonNegative | Literal["auto"] = "auto"
     label_smoothing: Rate | None = 0.1
     select: Literal["score", "loss"] | None = "loss"
@@ -102,12 +101,6 @@ class TrainConfig:
             if loss < (1 - LEAST_GAIN) * losses[mark]:
                 mark = epoch
         return len(losses) - 1 - mark >= min(max(mark, LEAST_PATIENCE), MOST_PATIENCE)
-
-    def of_expert(self, jumps: bool) -> TrainConfig:
-        """How an expert is trained, with or without jumps."""
-        if not jumps or self.jump_lr is None:
-            return self
-        return dataclasses.replace(self, lr=self.jump_lr)
 
     def decay(self, train_nodes: int) -> float:
         """The weight decay for so many training nodes."""

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from djgnn.errors import DJGNNWarning
 from djgnn.model import DJGNN
@@ -92,7 +92,7 @@ def fit_experts(
     seeds = {name: seed + zlib.crc32(name.encode()) for name in module.names}
     for name, expert in module.experts.items():
         own, generator = module.inputs_of(name, inputs), seeded(seeds[name], targets.train.device)
-        rates = config.of_expert(getattr(expert, "pump", None) is not None)
+        rates = dataclasses.replace(config, lr=config.lr * pace(expert))
         prepare(expert, own, config, seeds[name])
         try:
             fitted = fit(expert, own, targets, rates, generator, _of(hooks, name))
@@ -109,6 +109,12 @@ def fit_experts(
     if not found:
         raise trouble or FloatingPointError("training diverged: there is no expert")
     return _mixed(module, found, targets)
+
+
+def pace(expert: nn.Module) -> float:
+    """The learning rate of an expert, as a multiple: that of its branch, if it has one alone."""
+    branches = expert.parts if isinstance(expert, DJGNN) else ()
+    return branches[0].pace if len(branches) == 1 else 1.0
 
 
 def _of(hooks: Hooks, name: str) -> Hooks:

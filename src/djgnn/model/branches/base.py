@@ -37,6 +37,8 @@ class Branch(nn.Module):
 
     name: ClassVar[str]
     """Its attribute in the model, and the beginning of its names in the mixture."""
+    pace: ClassVar[float] = 1.0
+    """The learning rate of an expert of this branch alone, as a multiple of the usual one."""
     whole: bool = False
     """Whether the values of a few nodes need those of all, so that it has no mini-batches."""
 

@@ -41,6 +41,7 @@ class DeepBranch(Branch):
     """
 
     name = "deep"
+    pace = 0.3  # faster, many layers first forget their input
     whole = True
 
     def __init__(

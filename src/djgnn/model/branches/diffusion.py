@@ -40,6 +40,7 @@ class DiffusionBranch(Branch):
     """
 
     name = "diffusion"
+    pace = 3.0  # its features are small
     whole = True
 
     def __init__(
