@@ -16,18 +16,19 @@ PRESETS = ("default", "author", "paper")
 Adjacency = Literal["given", "transposed", "symmetric"]
 Depth = Annotated[int, Meta(ge=0, le=64, description="a whole number from 0 to 64")]
 Expert = Literal[
-    "joint",
-    "jumps",
     "features",
     "given",
     "transposed",
     "symmetric",
     "hops",
     "diffusion",
-    "deep",
     "rows",
     "columns",
+    "deep",
+    "jumps",
+    "joint",
 ]
+"""In the order of training, the cheapest first."""
 EXPERT_NAMES: tuple[Expert, ...] = get_args(Expert)
 Layers = Annotated[int, Meta(ge=1, le=64, description="a whole number from 1 to 64")]
 

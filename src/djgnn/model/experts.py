@@ -23,22 +23,22 @@ from djgnn.model.operators import EdgeMemory, Parts, adjacency_matrix
 
 _ALONE: dict[str, Any] = {"jumps": False, "homophilic": False, "structure": False}
 EXPERTS: dict[Expert, dict[str, Any]] = {
-    "joint": {},
-    "jumps": {**_ALONE, "jumps": True, "jump_inputs": "hidden"},
     "features": {**_ALONE, "hops": 0},
     "given": {**_ALONE, "homophilic": True, "homophilic_adjacency": "given"},
     "transposed": {**_ALONE, "homophilic": True, "homophilic_adjacency": "transposed"},
     "symmetric": {**_ALONE, "homophilic": True, "homophilic_adjacency": "symmetric"},
     "hops": {**_ALONE, "hops": 3, "homophilic_adjacency": "symmetric"},
     "diffusion": {**_ALONE, "diffusion": 10, "homophilic_adjacency": "symmetric"},
+    "rows": {**_ALONE, "structure": True, "pump_adjacency": "given"},
+    "columns": {**_ALONE, "structure": True, "pump_adjacency": "transposed"},
     "deep": {
         **_ALONE,
         "deep": 15,
         "homophilic_adjacency": "symmetric",
         "pump_adjacency": "symmetric",
     },
-    "rows": {**_ALONE, "structure": True, "pump_adjacency": "given"},
-    "columns": {**_ALONE, "structure": True, "pump_adjacency": "transposed"},
+    "jumps": {**_ALONE, "jumps": True, "jump_inputs": "hidden"},
+    "joint": {},
 }
 """How the network of each expert differs from the configuration of the model.
 

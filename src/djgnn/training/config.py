@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -25,7 +26,8 @@ REMOVED: dict[str, Any] = {
     "recompute": False,
 }
 """Options of version 0.1 and the values that a configuration file may still have for them."""
-LEAST_PATIENCE, MOST_PATIENCE, LEAST_GAIN = 25, 50, 0.005
+LEAST_PATIENCE, MOST_PATIENCE = 25, 50
+LEAST_GAIN, MOST_GAIN, BEHIND = 0.005, 0.02, 0.1
 GATE = "structure_gate"
 """An option that only version 0.1 has: what the gate decided is in the file, as ``structure``."""
 SMALL_DECAY, LARGE_DECAY, MANY_NODES = 5e-5, 5e-4, 5000
@@ -82,25 +84,30 @@ class TrainConfig:
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def ends(self, losses: Sequence[float], best: int) -> bool:
+    def ends(self, losses: Sequence[float], best: int, rival: float = math.inf) -> bool:
         """Whether training has waited long enough.
 
         With ``patience="auto"`` it goes on while the validation loss falls by half a percent in as
-        many epochs as it has taken so far, but at least in 25 and at most in 50.
+        many epochs as it has taken so far, but at least in 25 and at most in 50. An expert that is
+        more than a tenth behind another must gain two percent in 25.
 
         Args:
             losses: On validation, of all epochs so far.
             best: The best epoch.
+            rival: The lowest validation loss of other experts.
         """
         if len(losses) >= self.epochs:
             return True
         if self.patience != "auto":
             return self.patience is not None and len(losses) - 1 - best >= self.patience
-        mark = 0
+        behind = losses[best] > (1 + BEHIND) * rival
+        mark, gain, most = 0, LEAST_GAIN, MOST_PATIENCE
+        if behind:
+            gain, most = MOST_GAIN, LEAST_PATIENCE
         for epoch, loss in enumerate(losses):
-            if loss < (1 - LEAST_GAIN) * losses[mark]:
+            if loss < (1 - gain) * losses[mark]:
                 mark = epoch
-        return len(losses) - 1 - mark >= min(max(mark, LEAST_PATIENCE), MOST_PATIENCE)
+        return len(losses) - 1 - mark >= min(max(mark, LEAST_PATIENCE), most)
 
     def decay(self, train_nodes: int) -> float:
         """The weight decay for so many training nodes."""

@@ -8,6 +8,7 @@ are dropped.
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings
 import zlib
 from typing import Any
@@ -88,6 +89,7 @@ def fit_experts(
     hooks = hooks or Hooks()
     found: dict[str, Fitted] = {}
     trouble: FloatingPointError | None = None
+    rival = math.inf
     # By name: what becomes of an expert does not depend on which others there are.
     seeds = {name: seed + zlib.crc32(name.encode()) for name in module.names}
     for name, expert in module.experts.items():
@@ -95,7 +97,8 @@ def fit_experts(
         rates = dataclasses.replace(config, lr=config.lr * pace(expert))
         prepare(expert, own, config, seeds[name])
         try:
-            fitted = fit(expert, own, targets, rates, generator, _of(hooks, name))
+            fitted = fit(expert, own, targets, rates, generator, _of(hooks, name), rival)
+            rival = min(rival, fitted.validation_loss)
         except FloatingPointError as error:
             trouble = error
             warnings.warn(f"expert {name} left out: {error}", DJGNNWarning, stacklevel=2)

@@ -132,6 +132,7 @@ def fit(
     config: TrainConfig,
     generator: torch.Generator | None = None,
     hooks: Hooks | None = None,
+    rival: float = math.inf,
 ) -> Fitted:
     """Train a model and return it at its best epoch on validation, by ``config.select``.
 
@@ -147,6 +148,7 @@ def fit(
         config: How to train.
         generator: Source of dropout's randomness.
         hooks: Progress, early end, checkpoint, recording.
+        rival: The lowest validation loss of other experts, see :meth:`TrainConfig.ends`.
 
     Raises:
         FloatingPointError: If training diverged before any epoch could be kept.
@@ -176,7 +178,7 @@ def fit(
             record = _record(run.epoch, losses, logits, decisions, targets)
             _keep(run, record, logits, decisions[targets.nodes[2]], module, config.select)
             held_out = [each.validation_loss for each in run.history]
-            run.ended = config.ends(held_out, run.kept_epoch)
+            run.ended = config.ends(held_out, run.kept_epoch, rival)
             if hooks.observer is not None:
                 hooks.observer(record, module, passes.encoding, logits)
             if hooks.on_epoch is not None:
