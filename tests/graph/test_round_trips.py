@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from djgnn.errors import InputError
@@ -176,6 +176,8 @@ def test_scipy_and_pyg(g: Graph) -> None:
 
 
 @settings(max_examples=30, deadline=None)
+@example(ids=[0, -(2**63) - 1])
+@example(ids=[1, 2**70])
 @given(
     ids=st.lists(st.integers() | ODD | st.floats(0, 9) | st.booleans(), min_size=2, unique_by=str)
 )

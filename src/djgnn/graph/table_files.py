@@ -133,7 +133,7 @@ def check_rows(
 def polars_frame(frame: Any, what: str) -> pl.DataFrame:
     """A polars or pandas data frame as polars, without pyarrow; `what` is its role, for messages.
 
-    Columns of mixed types become text; None, NaN and NA among objects become missing.
+    Columns of mixed types, and of whole numbers of more than 64 bits, become text; None, NaN and NA among objects become missing.
 
     Raises:
         InputError: If it is not a data frame, or a column occurs twice.
@@ -157,13 +157,19 @@ def polars_frame(frame: Any, what: str) -> pl.DataFrame:
                 gone = frame.iloc[:, place].isna().to_numpy(dtype=bool)
                 cells = zip(values.tolist(), gone, strict=True)
                 values = [None if missing else cell for cell, missing in cells]
-                if len({type(cell) for cell in values if cell is not None}) > 1:
+                kinds = {type(cell) for cell in values if cell is not None}
+                if len(kinds) > 1 or (kinds == {int} and not all(map(_fits, values))):
                     values = [None if cell is None else str(cell) for cell in values]
             columns.append(pl.Series(name, values))
         frame = pl.DataFrame(columns)
     if not frame.width:
         raise InputError(f"{what}: has no columns; name them (got an empty frame)")
     return pl.DataFrame(frame)
+
+
+def _fits(number: int | None) -> bool:
+    """Whether a whole number has at most 64 bits."""
+    return number is None or -(2**63) <= number < 2**63
 
 
 def write_tables(graph: Graph, edges: str | Path, nodes: str | Path, split: int | None = 0) -> None:
