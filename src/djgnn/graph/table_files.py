@@ -133,7 +133,8 @@ def check_rows(
 def polars_frame(frame: Any, what: str) -> pl.DataFrame:
     """A polars or pandas data frame as polars, without pyarrow; `what` is its role, for messages.
 
-    Columns of mixed types, and of whole numbers of more than 64 bits, become text; None, NaN and NA among objects become missing.
+    Columns of mixed types, and of whole numbers of more than 64 bits, become text; None, NaN and NA
+    among objects become missing.
 
     Raises:
         InputError: If it is not a data frame, or a column occurs twice.
