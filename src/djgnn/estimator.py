@@ -66,7 +66,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         validation_score_: Score on the part set aside, in percent.
         branch_weights_: The weight of every expert of a mixture (the preset ``default``), or of
             every branch of one network (``author``, ``paper``).
-        temperature_: What logits are divided by before the softmax.
+        temperature_: What logits are divided by before the softmax, the first step of calibration.
         model_: The torch module.
 
     Example:
@@ -164,7 +164,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.embedding_ = stored.positions
         self.validation_score_ = card["result"]["validation"]
         self.branch_weights_ = card["alpha"]
-        self.temperature_ = stored.temperature
+        self.temperature_ = stored.calibration.temperature
         return self
 
     def predict_proba(self, graph: Graph) -> NDArray[np.float32]:

@@ -62,6 +62,7 @@ def test_experts_are_shown_by_their_shares_and_neighbours_of_those_that_matter(
         ExpertPart(
             name,
             weight,
+            1.0,
             own,
             {c: weight * p for c, p in own.items()},
             one.logits,
@@ -77,14 +78,14 @@ def test_experts_are_shown_by_their_shares_and_neighbours_of_those_that_matter(
     )
     idle = replace(experts[1].branches[1], alpha=0.0)
     experts = (experts[0], replace(experts[1], branches=(many, idle)), experts[2])
-    explain._print(replace(one, bias={}, branches=(), experts=experts), own, 0.5)
+    explain._print(replace(one, bias={}, branches=(), experts=experts), own)
     out = capsys.readouterr().out
     rows = [line.split() for line in out.splitlines() if line.startswith("│")]
     shares = [row for row in rows if row[1] in (*weights, "sum")]
     assert [row[1] for row in shares] == ["most", "some", "few", "sum"]
     assert shares[-1][-4:-1] == ["0.800", "│", "0.200"]
     assert shares[0][3:8:2] == ["0.600", "0.800", "0.480"]
-    assert "temperature is 0.5" in out
+    assert "before calibration" in out
     assert "of the expert most" in out
     assert "of the expert some" not in out  # it has one branch
     listed = out[out.index("Which neighbours") :]
@@ -100,7 +101,7 @@ def test_experts_are_shown_by_their_shares_and_neighbours_of_those_that_matter(
 
 
 def test_a_pipe_takes_whole_names(capsys: pytest.CaptureFixture[str]) -> None:
-    explain._print(explanation(LONG * 5), {"private": 0.7, "other": 0.3}, 1.0)
+    explain._print(explanation(LONG * 5), {"private": 0.7, "other": 0.3})
     out = capsys.readouterr().out
     assert all(f"{LONG * 5}{k} " in out for k in (1, 2, 3))
     assert "twin, tie of 6" in out
@@ -111,7 +112,7 @@ def test_control_characters_are_shown_by_their_pictures(
 ) -> None:
     hostile = "\x1b]0;pwn\x07\x1b[31mred\x9b2J\x7f\n\r"
     label = f"[bold]{hostile}"
-    explain._print(explanation(hostile, label), {label: 0.7, "other": 0.3}, 1.0)
+    explain._print(explanation(hostile, label), {label: 0.7, "other": 0.3})
     out = capsys.readouterr().out
     assert not set(out) & {"\x1b", "\x07", "\x9b", "\x7f", "\r"}
     assert "␛]0;pwn␇␛[31mred\ufffd2J␡␊␍" in out

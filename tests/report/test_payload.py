@@ -18,6 +18,7 @@ from djgnn.report.page import write_run_page
 from djgnn.report.payload import run_payload
 from djgnn.report.run_data import RunData, load_run
 from djgnn.report.views import agreement, nodes_payload, planar, sampled_ranks
+from djgnn.training.calibration import Calibration
 
 from .conftest import HOSTILE, hostile_graph, make_run
 
@@ -96,8 +97,9 @@ def test_confusion_counts_the_test_nodes_of_the_file(page: Path, run_folder: Pat
 
 def test_branch_contributions_add_up_to_what_their_expert_says(run_data: RunData) -> None:
     logits = run_data.contributions.sum(axis=1) + run_data.bias
-    own = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     shown = run_data.shown
+    own = np.exp(logits / shown.temperature)
+    own /= own.sum(axis=1, keepdims=True)
     assert np.allclose(shown.weight * own, run_data.shares[shown.name], atol=1e-5)
     packed = unpack(nodes_payload(run_data)["contributions"])
     best = run_data.predicted
@@ -108,8 +110,7 @@ def test_branch_contributions_add_up_to_what_their_expert_says(run_data: RunData
 def test_shares_of_the_experts_add_up_to_the_probabilities(run_data: RunData) -> None:
     total = sum(run_data.shares.values())
     np.testing.assert_allclose(total.sum(axis=1), 1, atol=1e-5)
-    calibrated = total ** (1 / run_data.card["calibration"]["temperature"])
-    calibrated /= calibrated.sum(axis=1, keepdims=True)
+    calibrated = Calibration.from_card(run_data.card["calibration"]).probabilities(np.log(total))
     np.testing.assert_allclose(calibrated, run_data.probabilities, atol=1e-5)
     nodes = nodes_payload(run_data)
     packed, rows = unpack(nodes["shares"]), np.arange(run_data.graph.num_nodes)

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+from djgnn.errors import InputError
 from djgnn.training.calibration import (
+    Calibration,
     calibration_card,
     calibration_error,
     probabilities,
@@ -65,7 +67,7 @@ def test_the_card_leaves_unknown_labels_and_empty_parts_out() -> None:
     logits, y = drawn(2.0, 200)
     y[:50] = -1
     parts = {"test": np.arange(200) < 100, "none": np.zeros(200, dtype=bool)}
-    card = calibration_card(logits, y, parts, 2.0)
+    card = calibration_card(logits, y, parts, Calibration(2.0))
     assert card["test"]["nodes"] == 50
     assert card["test"]["error"] < card["test"]["error_before"]
     assert "none" not in card
@@ -82,3 +84,49 @@ def test_logits_of_any_size_are_calibrated() -> None:
         scaled = size * z
         sure = probabilities(scaled.astype(np.float32), temperature(scaled, y)).max(axis=1)
         np.testing.assert_allclose(sure, share, atol=0.01)
+
+
+def test_a_curve_mends_what_no_temperature_can() -> None:
+    # Half of the nodes are right as often as they say, the others much less often.
+    rng = np.random.default_rng(1)
+    sure = np.where(rng.random(6000) < 0.5, 0.95, 0.6)
+    y = (rng.random(6000) >= np.where(sure > 0.9, 0.94, 0.35)).astype(np.int64)
+    logits = np.log(np.stack([sure, 1 - sure], axis=1)).astype(np.float32)
+    learned, other = slice(0, 3000), slice(3000, 6000)
+    found = Calibration.fit(logits[learned], y[learned])
+    plain = reliability(probabilities(logits[other], found.temperature), y[other])
+    curved = reliability(found.probabilities(logits[other]), y[other])
+    assert calibration_error(curved) < calibration_error(plain) / 1.5
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+def test_a_curve_keeps_sums_and_the_likeliest_class(classes: int) -> None:
+    rng = np.random.default_rng(classes)
+    logits = rng.normal(size=(400, classes)).astype(np.float32)
+    y = np.where(rng.random(400) < 0.4, logits.argmax(axis=1), rng.integers(0, classes, 400))
+    found = Calibration.fit(logits[:200], y[:200])
+    shares = found.probabilities(logits)
+    np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-6)
+    at_label = shares[np.arange(400), logits.argmax(axis=1)]
+    np.testing.assert_allclose(at_label, shares.max(axis=1), rtol=1e-6)
+    order = np.argsort(probabilities(logits, found.temperature).max(axis=1))
+    assert shares.min() >= 0
+    if classes == 2:
+        assert (np.diff(at_label[order]) >= -1e-6).all()
+
+
+def test_a_curve_is_read_from_a_card_as_it_was_written() -> None:
+    logits, y = drawn(1.5, 300)
+    found = Calibration.fit(logits, y)
+    assert found.confidence
+    card = calibration_card(logits, y, {}, found)
+    assert Calibration.from_card(card) == found
+    assert Calibration.from_card({"temperature": 2.0}) == Calibration(2.0)
+    falling = {"confidence": [0.5, 0.9], "accuracy": [0.8, 0.2]}
+    with pytest.raises(InputError, match="accuracy must not fall"):
+        Calibration.from_card({"temperature": 1.0, "curve": falling})
+
+
+def test_few_nodes_draw_no_curve() -> None:
+    logits, y = drawn(1.0, 29)
+    assert Calibration.fit(logits, y).confidence == ()

@@ -79,7 +79,7 @@ def same(a: Fitted, b: Fitted) -> None:
     assert a.epoch == b.epoch
     assert timeless(a) == timeless(b)
     assert (a.validation, a.validation_loss) == (b.validation, b.validation_loss)
-    assert a.temperature == b.temperature
+    assert a.calibration == b.calibration
     np.testing.assert_array_equal(a.decisions, b.decisions)
     np.testing.assert_array_equal(a.decided, b.decided)
     ours, theirs = a.module.state_dict(), b.module.state_dict()

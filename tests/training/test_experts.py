@@ -19,6 +19,7 @@ from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.model import DJGNN, DJExperts
 from djgnn.model.experts import expert_configs
 from djgnn.training import Fitted, RunConfig, experts, resolve, train
+from djgnn.training.calibration import temperature
 from djgnn.training.experts import _dropped, fit_experts, mixing_weights
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets, fit
@@ -82,7 +83,7 @@ def test_an_expert_is_trained_as_if_it_were_alone() -> None:
         alone, own_inputs = build_djgnn(own, GRAPH)
         seed = 3 + zlib.crc32(name.encode())
         initialize(alone, seed)
-        rates = dataclasses.replace(config.training, lr=0.03 * experts.pace(alone))
+        rates = experts.rates_of(alone, config.training, TARGETS.train.numel())
         single = fit(alone, own_inputs, TARGETS, rates, seeded(seed))
         record = fitted.experts[number]
         assert (record.epoch, record.epochs) == (single.epoch, len(single.history))
@@ -105,9 +106,13 @@ def test_the_mixture_is_that_of_the_experts_as_they_are_stored() -> None:
         assert torch.equal(module(*inputs)[0], fitted.logits)
     assert torch.equal(module.combine(each), fitted.logits)
     val, y = TARGETS.val, TARGETS.val_y
-    chosen = torch.stack([one[val].double().softmax(dim=1) for one in each])
+    scales = [temperature(one[val].numpy(), y.numpy()) for one in each]
+    np.testing.assert_allclose(module.temperatures.numpy(), scales, rtol=1e-6)
+    chosen = torch.stack(
+        [(one[val] / t).double().softmax(dim=1) for one, t in zip(each, scales, strict=True)]
+    )
     wanted = mixing_weights(chosen[:, torch.arange(y.numel()), y].numpy())
-    np.testing.assert_allclose(module.weights.numpy(), wanted, rtol=1e-6)
+    np.testing.assert_allclose(module.weights.numpy(), wanted, rtol=1e-5)
     assert [r.weight for r in fitted.experts] == pytest.approx(wanted.tolist(), rel=1e-6)
     loss = F.nll_loss(fitted.logits[val], y)
     assert fitted.validation_loss == pytest.approx(float(loss))

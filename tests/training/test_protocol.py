@@ -56,7 +56,7 @@ def test_poisoned_test_labels_change_nothing_but_the_test_score(
     assert (result.epoch, result.validation) == (other.epoch, other.validation)
     assert torch.equal(fitted.logits, again.logits)
     assert fitted.history == again.history
-    assert fitted.temperature == again.temperature
+    assert fitted.calibration == again.calibration
     assert fitted.validation_loss == again.validation_loss
     np.testing.assert_array_equal(fitted.decided, again.decided)
     np.testing.assert_array_equal(fitted.decisions, again.decisions)

@@ -19,6 +19,7 @@ from djgnn.checking import Count, Natural, Share
 if TYPE_CHECKING:
     from djgnn.training.config import TrainConfig
     from djgnn.training.loop import Targets
+    from djgnn.training.optimizer import Adam
 
 ABSENT = 1e-6
 """Probability of a class that no training node has."""
@@ -148,9 +149,7 @@ class BoostingPasses:
             random_state=seed % 2**32,
         )
 
-    def update(
-        self, optimizer: torch.optim.Optimizer, generator: Generator | None
-    ) -> tuple[Tensor, Tensor]:
+    def update(self, optimizer: Adam, generator: Generator | None) -> tuple[Tensor, Tensor]:
         """Add the trees of an epoch; the optimiser has nothing to do."""
         module, targets = self.module, self.targets
         if self._trees is None:

@@ -40,11 +40,11 @@ def explain(
     found, shares = stored.explain(number), stored.probabilities[number].tolist()
     chances = dict(zip(stored.graph.classes(), shares, strict=True))
     if not as_json:
-        _print(found, chances, stored.temperature)
+        _print(found, chances)
     print_json({**found.to_dict(), "probabilities": chances}, as_json)
 
 
-def _print(found: Explanation, chances: dict[str, float], temperature: float) -> None:
+def _print(found: Explanation, chances: dict[str, float]) -> None:
     console = wide_console()
     ranked = sorted(chances, key=chances.__getitem__, reverse=True)
     first, second = ranked[0], ranked[min(1, len(ranked) - 1)]
@@ -59,7 +59,7 @@ def _print(found: Explanation, chances: dict[str, float], temperature: float) ->
         experts = sorted(found.experts, key=lambda part: -part.shares[first])
         console.print(_shares(experts, first, second))
         console.print(
-            f"[dim]Shares are before calibration, whose temperature is {temperature:.3g}. All "
+            f"[dim]Shares are before calibration, which makes {chances[first]:.1%} of them. All "
             "experts, branches and neighbours: --json.[/dim]"
         )
         whole = sum(part.shares[first] for part in experts)

@@ -79,24 +79,29 @@ class ExpertOperators:
 
 
 class Mixed(nn.Module):
-    r"""Several models and the convex mixture of their probabilities, :math:`P = \sum_e w_e p_e`.
+    r"""Several models and the convex mixture of their probabilities.
+
+    .. math::
+        P = \sum_e w_e\, p_e, \qquad p_e = \mathrm{softmax}(z_e / T_e)
 
     Their share of a prediction is exact: expert e adds :math:`w_e p_e(c)` to the probability of
-    class c.
+    class c. A temperature for each makes their probabilities comparable before they are mixed.
 
     Args:
         experts: The models, by name.
 
     Shapes:
-        weights ``[experts]``.
+        weights and temperatures ``[experts]``.
     """
 
     weights: Tensor
+    temperatures: Tensor
 
     def __init__(self, experts: Mapping[str, nn.Module]) -> None:
         super().__init__()
         self.experts = nn.ModuleDict(experts)
         self.register_buffer("weights", torch.full((len(experts),), 1 / len(experts)))
+        self.register_buffer("temperatures", torch.ones(len(experts)))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -104,10 +109,11 @@ class Mixed(nn.Module):
         return tuple(self.experts)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Initialise all experts; equal weights."""
+        """Initialise all experts; equal weights, no temperature."""
         for expert in self.experts.values():
             expert.reset_parameters(generator)  # type: ignore[operator]
         self.weights.fill_(1 / len(self.experts))
+        self.temperatures.fill_(1)
 
     def inputs_of(self, name: str, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
         """What an expert takes, of what the whole model takes."""
@@ -119,7 +125,7 @@ class Mixed(nn.Module):
         Shapes:
             logits ``[n, classes]`` of each expert, result ``[experts, n, classes]``.
         """
-        return torch.stack(list(logits)).softmax(dim=2) * self.weights[:, None, None]
+        return self._tempered(logits).softmax(dim=2) * self.weights[:, None, None]
 
     def combine(self, logits: Sequence[Tensor]) -> Tensor:
         """The logarithm of the mixture's probabilities.
@@ -127,8 +133,11 @@ class Mixed(nn.Module):
         Shapes:
             logits ``[n, classes]`` of each expert, result ``[n, classes]``.
         """
-        each = torch.stack(list(logits)).log_softmax(dim=2)
+        each = self._tempered(logits).log_softmax(dim=2)
         return torch.logsumexp(each + self.weights.log()[:, None, None], dim=0)
+
+    def _tempered(self, logits: Sequence[Tensor]) -> Tensor:
+        return torch.stack(list(logits)) / self.temperatures[:, None, None]
 
 
 class DJExperts(Mixed):
@@ -231,10 +240,11 @@ class DJExperts(Mixed):
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A network of a model: an expert with its weight, or the model itself, without a name."""
+    """A network of a model: an expert with its weight and temperature, or the model itself."""
 
     name: str
     weight: float
+    temperature: float
     module: DJGNN
     model: DJGNN | DJExperts
 
@@ -247,10 +257,10 @@ class Network:
 def networks(model: DJGNN | DJExperts) -> tuple[Network, ...]:
     """The networks that have a part in a model's answer, of the largest weight first."""
     if isinstance(model, DJGNN):
-        return (Network("", 1.0, model, model),)
+        return (Network("", 1.0, 1.0, model, model),)
     experts: Any = model.experts.items()
-    named = zip(experts, model.weights.tolist(), strict=True)
-    found = [Network(name, weight, own, model) for (name, own), weight in named if weight > 0]
+    named = zip(experts, model.weights.tolist(), model.temperatures.tolist(), strict=True)
+    found = [Network(name, w, t, own, model) for (name, own), w, t in named if w > 0]
     return tuple(sorted(found, key=lambda network: -network.weight))
 
 

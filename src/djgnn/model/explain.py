@@ -71,12 +71,13 @@ class BranchPart:
 class ExpertPart:
     """What one expert says of a node, and what it adds to the answer.
 
-    `probabilities` are its own, `shares` the same times its weight. Its `logits` are `bias` plus
-    the contributions of its branches.
+    `probabilities` are its own, the softmax of its logits over its `temperature`; `shares` are the
+    same times its weight. Its `logits` are `bias` plus the contributions of its branches.
     """
 
     expert: str
     weight: float
+    temperature: float
     probabilities: dict[str, float]
     shares: dict[str, float]
     logits: dict[str, float]
@@ -164,12 +165,13 @@ def explain(
     parts, added = [], []
     for network in networks(module):
         logits, bias, branches = _branches(network.module, network.inputs_of(inputs), words, node)
-        own = logits.double().log_softmax(dim=0)
+        own = (logits.double() / network.temperature).log_softmax(dim=0)
         added.append(own + math.log(network.weight))
         parts.append(
             ExpertPart(
                 expert=network.name,
                 weight=network.weight,
+                temperature=network.temperature,
                 probabilities=words.by_class(own.exp()),
                 shares=words.by_class(added[-1].exp()),
                 logits=words.by_class(logits),

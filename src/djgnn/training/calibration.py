@@ -1,15 +1,21 @@
-"""Confidence that can be believed: temperature scaling on validation, and how to check it."""
+"""Confidence that can be believed: a temperature and a curve from validation, and their check."""
+
+from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
+from scipy.optimize import isotonic_regression, minimize_scalar
 from scipy.special import log_softmax, softmax
+
+from djgnn.errors import InputError
 
 BINS = 15
 LARGEST = 20.0
+FEWEST = 30
+"""Nodes that a curve needs."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,9 @@ class ReliabilityBin:
     accuracy: float | None
 
 
-def temperature(logits: NDArray[np.float32], y: NDArray[np.int64]) -> float:
+def temperature(
+    logits: NDArray[np.float32], y: NDArray[np.int64], counts: NDArray[np.float64] | None = None
+) -> float:
     r"""The T > 0 with the least :math:`-\sum_i \sum_c t_{ic} \log \mathrm{softmax}(z_i / T)_c`.
 
     One number for all classes: predictions stay the same, only confidence moves (Guo et al.,
@@ -37,9 +45,10 @@ def temperature(logits: NDArray[np.float32], y: NDArray[np.int64]) -> float:
     Args:
         logits: Of nodes that were not trained on.
         y: Their classes.
+        counts: As how many nodes each of them counts, 1 if absent.
 
     Shapes:
-        logits ``[m, classes]``, y ``[m]``.
+        logits ``[m, classes]``, y and counts ``[m]``.
 
     Example:
         >>> sure = np.array([[9.0, 0.0]] * 4)
@@ -55,7 +64,8 @@ def temperature(logits: NDArray[np.float32], y: NDArray[np.int64]) -> float:
     def loss(log_t: float) -> float:
         scores = log_softmax(z / np.exp(log_t), axis=1)
         label = scores[rows, y]
-        return -float(((1 - doubt) * label + others * (scores.sum(axis=1) - label)).mean())
+        found = (1 - doubt) * label + others * (scores.sum(axis=1) - label)
+        return -float(np.average(found, weights=counts))
 
     bound = np.log(LARGEST)
     found = float(minimize_scalar(loss, bounds=(-bound, bound), method="bounded").x)
@@ -110,19 +120,96 @@ def calibration_error(table: tuple[ReliabilityBin, ...]) -> float:
     return round(float(sum(gaps)) / max(sum(b.count for b in table), 1), 12)
 
 
+@dataclass(frozen=True)
+class Calibration:
+    """What makes probabilities of logits: a temperature, then a curve for the likeliest class.
+
+    The curve leads from confidence to how often validation nodes of such confidence were right;
+    the other classes share the rest as before. It never falls, and the likeliest class stays the
+    likeliest. Without knots there is no curve.
+    """
+
+    temperature: float = 1.0
+    confidence: tuple[float, ...] = ()
+    accuracy: tuple[float, ...] = ()
+
+    @classmethod
+    def fit(cls, logits: NDArray[np.float32], y: NDArray[np.int64]) -> Calibration:
+        """Temperature, and from 30 nodes on the isotonic regression of being right on confidence.
+
+        As with the temperature, nodes that are all right, or all wrong, are no certainty: accuracy
+        lies between 1 / (m + 2) and (m + 1) / (m + 2).
+
+        Shapes:
+            logits ``[m, classes]``, y ``[m]``; of nodes that were not trained on.
+        """
+        scale = temperature(logits, y)
+        if y.size < FEWEST:
+            return cls(scale)
+        shares = probabilities(logits, scale).astype(np.float64)
+        place, group = np.unique(shares.max(axis=1), return_inverse=True)
+        right = shares.argmax(axis=1) == y
+        count = np.bincount(group)
+        level = isotonic_regression(np.bincount(group, right) / count, weights=count).x
+        level = np.clip(level, 1 / (y.size + 2), (y.size + 1) / (y.size + 2))
+        step = np.r_[True, np.diff(level) != 0]
+        ends = step | np.r_[step[1:], True]  # the first and last of equal levels
+        return cls(scale, tuple(place[ends].tolist()), tuple(level[ends].tolist()))
+
+    @classmethod
+    def from_card(cls, card: dict[str, Any]) -> Calibration:
+        """Read from a run's card; version 0.1 had no curve.
+
+        Raises:
+            InputError: If its curve is not one.
+        """
+        curve = card.get("curve", {"confidence": (), "accuracy": ()})
+        x, level = curve["confidence"], curve["accuracy"]
+        if len(x) != len(level) or (np.diff(x) <= 0).any() or (np.diff(level) < 0).any():
+            raise InputError(
+                "calibration.curve: confidence must rise, and accuracy must not fall; restore the "
+                f"file or run `djgnn fit` again (got {x!s:.100} and {level!s:.100})"
+            )
+        return cls(card["temperature"], tuple(x), tuple(level))
+
+    def probabilities(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Calibrated probabilities.
+
+        Shapes:
+            logits and result ``[n, classes]``.
+        """
+        found = probabilities(logits, self.temperature)
+        if not self.confidence or found.shape[0] == 0 or found.shape[1] < 2:
+            return found
+        shares, rows = found.astype(np.float64), np.arange(len(found))
+        best = shares.argmax(axis=1)
+        first = shares[rows, best]
+        shares[rows, best] = 0
+        rest = np.maximum(shares.sum(axis=1), np.finfo(np.float64).tiny)
+        shares /= rest[:, None]
+        second = shares.max(axis=1)
+        level = np.interp(first, self.confidence, self.accuracy)
+        level = np.maximum(level, second / (1 + second))
+        shares *= (1 - level)[:, None]
+        shares[rows, best] = level
+        return shares.astype(np.float32)
+
+
 def calibration_card(
     logits: NDArray[np.float32],
     y: NDArray[np.int64],
     parts: dict[str, NDArray[np.bool_]],
-    scale: float,
+    found: Calibration,
 ) -> dict[str, Any]:
-    """Errors before and after scaling on each part, and the bins after it, for a run's card."""
-    card: dict[str, Any] = {"temperature": scale, "bins": BINS}
+    """Errors before and after it on each part, and the bins after it, for a run's card."""
+    curve = {"confidence": list(found.confidence), "accuracy": list(found.accuracy)}
+    card: dict[str, Any] = {"temperature": found.temperature, "curve": curve, "bins": BINS}
     for name, mask in parts.items():
         rows = mask & (y >= 0)
         if not rows.any():
             continue
-        before, after = (reliability(probabilities(logits[rows], t), y[rows]) for t in (1.0, scale))
+        shown = (Calibration().probabilities(logits[rows]), found.probabilities(logits[rows]))
+        before, after = (reliability(shares, y[rows]) for shares in shown)
         card[name] = {
             "nodes": int(rows.sum()),
             "error_before": calibration_error(before),

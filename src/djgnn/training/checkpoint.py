@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from djgnn.errors import InputError
 from djgnn.graph.files import readable_file
 from djgnn.training.distributed.group import Group
+from djgnn.training.optimizer import MOMENTS, Adam
 from djgnn.training.progress import EpochRecord, Progress
 
 FORMAT = "djgnn-checkpoint-1"
 NUMBERS = len(dataclasses.fields(EpochRecord)) - 1
 """Of an epoch; whose it was, the stage of the checkpoint says."""
-MOMENTS = frozenset(("step", "exp_avg", "exp_avg_sq"))
 
 
 def fingerprint(*parts: Any) -> str:
@@ -70,18 +70,17 @@ class Checkpoint:
         self,
         progress: Progress,
         module: nn.Module,
-        optimizer: torch.optim.Optimizer,
+        optimizer: Adam,
         generator: torch.Generator | None,
     ) -> None:
         """Write the file anew; an older one stays until the new one is complete on disk."""
         if not self.group.first:
             return
         records = [dataclasses.astuple(record)[:NUMBERS] for record in progress.history]
-        state = optimizer.state_dict()["state"]
         tensors = {
             **{f"module.{k}": v for k, v in module.state_dict().items()},
             **{f"kept.{k}": v for k, v in progress.kept.items()},
-            **{f"adam.{i}.{k}": v for i, held in state.items() for k, v in held.items()},
+            **{f"adam.{i}.{k}": v for i, held in optimizer.state.items() for k, v in held.items()},
             "kept_logits": progress.kept_logits,
             "history": torch.tensor(records, dtype=torch.float64).view(len(records), -1),
             "decisions": torch.from_numpy(np.stack(progress.decisions)),
@@ -107,7 +106,7 @@ class Checkpoint:
     def restore(
         self,
         module: nn.Module,
-        optimizer: torch.optim.Optimizer,
+        optimizer: Adam,
         generator: torch.Generator | None,
     ) -> Progress:
         """Put a run back to where it was; a fresh start if there is no file.
@@ -185,7 +184,7 @@ def _progress(about: dict[str, Any], tensors: dict[str, Tensor]) -> Progress:
     )
 
 
-def _restore_adam(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+def _restore_adam(optimizer: Adam, tensors: dict[str, Tensor]) -> None:
     """Restore the moments, if they have the parameters' shapes and types.
 
     A fused optimiser works on raw memory, so that wrong ones would crash the process.
@@ -194,16 +193,16 @@ def _restore_adam(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) 
     for key, value in _part(tensors, "adam.").items():
         number, _, name = key.partition(".")
         state.setdefault(int(number), {})[name] = value
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    parameters = optimizer.parameters
     for i, entry in state.items():
-        _require(0 <= i < len(parameters) and entry.keys() == MOMENTS, f"adam.{i}")
+        _require(0 <= i < len(parameters) and entry.keys() == set(MOMENTS), f"adam.{i}")
         for name in ("exp_avg", "exp_avg_sq"):
             same = entry[name].shape == parameters[i].shape
             _require(same and entry[name].dtype == parameters[i].dtype, f"adam.{i}.{name}")
         step = entry["step"]
         _require(step.numel() == 1 and step.dtype == torch.float32, f"adam.{i}.step")
         _require(0 <= float(step) < 2**53, f"adam.{i}.step")
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+    optimizer.restore(state)
 
 
 def _require(holds: bool, what: str) -> None:

@@ -27,7 +27,7 @@ REMOVED: dict[str, Any] = {
 }
 """Options of version 0.1 and the values that a configuration file may still have for them."""
 LEAST_PATIENCE, MOST_PATIENCE = 25, 50
-LEAST_GAIN, MOST_GAIN, BEHIND = 0.005, 0.02, 0.1
+LEAST_GAIN, MOST_GAIN, BEHIND, CATCH_UP = 0.005, 0.02, 0.1, 4
 GATE = "structure_gate"
 """An option that only version 0.1 has: what the gate decided is in the file, as ``structure``."""
 SMALL_DECAY, LARGE_DECAY, MANY_NODES = 5e-5, 5e-4, 5000
@@ -44,8 +44,8 @@ class TrainConfig:
 
     Args:
         epochs: Most epochs to run.
-        lr: Learning rate of Adam; experts of some branches take a multiple of it
-            (:attr:`djgnn.model.branches.Branch.pace`).
+        lr: Learning rate of Adam; experts of some branches take a multiple of it and of the decay
+            (:meth:`djgnn.model.branches.Branch.rates`).
         weight_decay: Decay of every weight; ``"auto"`` for 5e-5 where there are at least 5,000
             training nodes, and 5e-4 where there are fewer.
         label_smoothing: Share of a label that all classes have in common, in the loss.
@@ -88,8 +88,9 @@ class TrainConfig:
         """Whether training has waited long enough.
 
         With ``patience="auto"`` it goes on while the validation loss falls by half a percent in as
-        many epochs as it has taken so far, but at least in 25 and at most in 50. An expert that is
-        more than a tenth behind another must gain two percent in 25.
+        many epochs as it has taken so far, but at least in 25 and at most in 50. After its first 50
+        epochs an expert that is more than a tenth behind another must gain two percent in 25, and
+        so much that four times as much again would catch up.
 
         Args:
             losses: On validation, of all epochs so far.
@@ -100,10 +101,13 @@ class TrainConfig:
             return True
         if self.patience != "auto":
             return self.patience is not None and len(losses) - 1 - best >= self.patience
-        behind = losses[best] > (1 + BEHIND) * rival
+        behind = losses[best] > (1 + BEHIND) * rival and len(losses) > MOST_PATIENCE
         mark, gain, most = 0, LEAST_GAIN, MOST_PATIENCE
         if behind:
             gain, most = MOST_GAIN, LEAST_PATIENCE
+            before = min(losses[:-LEAST_PATIENCE])
+            if losses[best] - CATCH_UP * (before - losses[best]) > (1 + BEHIND) * rival:
+                return True
         for epoch, loss in enumerate(losses):
             if loss < (1 - gain) * losses[mark]:
                 mark = epoch

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import nn
 
 from djgnn.model import DJGNN
 from djgnn.training.config import TrainConfig
 from djgnn.training.inputs import initialize
+from djgnn.training.optimizer import Adam
 
 
 def prepare(module: nn.Module, inputs: tuple[Any, Any], config: TrainConfig, seed: int) -> None:
@@ -28,15 +28,15 @@ def train_pump(module: DJGNN, inputs: tuple[Any, Any], config: TrainConfig) -> f
     view: Any = module.view(*inputs)
     if module.pump is None:
         raise ValueError("a model without jumps has no pump to train")
-    optimizer = torch.optim.Adam(module.pump.parameters(), lr=config.pump_lr)
+    optimizer = Adam(module.pump.parameters(), lr=config.pump_lr)
     value = float("nan")
     for _ in range(config.pump_epochs):
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         loss: Any = view.positions(module.pump).loss
         loss.backward()
         view.reduce(module.pump.parameters())
         optimizer.step()
         value = float(loss.detach())
-    optimizer.zero_grad(set_to_none=True)  # the next optimiser must not find this gradient
+    optimizer.zero_grad()  # the next optimiser must not find this gradient
     module.freeze_pump(view)
     return value

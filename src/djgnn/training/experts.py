@@ -1,8 +1,8 @@
 """Training of a mixture: every expert to its own best epoch, then their weights.
 
 Experts share no weight, so each is trained by itself, and one that has stopped costs nothing more.
-What validation nodes decide is each expert's epoch, the few weights of the mixture, and which jumps
-are dropped.
+What validation nodes decide is each expert's epoch, the temperature that makes its probabilities
+comparable, the few weights of the mixture, and which jumps are dropped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from torch import Tensor, nn
 from djgnn.errors import DJGNNWarning
 from djgnn.model import DJGNN
 from djgnn.model.experts import Mixed
-from djgnn.training.config import TrainConfig
+from djgnn.training import calibration
+from djgnn.training.config import MANY_NODES, TrainConfig
 from djgnn.training.decoupled import prepare
 from djgnn.training.inputs import initialize, seeded
 from djgnn.training.loop import ExpertRecord, Fitted, Targets, fit
@@ -33,7 +34,9 @@ from djgnn.training.selection import decision, score
 ROUNDS = 200
 
 
-def mixing_weights(likelihood: NDArray[np.float64]) -> NDArray[np.float64]:
+def mixing_weights(
+    likelihood: NDArray[np.float64], counts: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
     r"""The weights of a mixture by expectation maximisation, with one pseudo-count each.
 
     .. math::
@@ -43,9 +46,10 @@ def mixing_weights(likelihood: NDArray[np.float64]) -> NDArray[np.float64]:
     Args:
         likelihood: Probability that each expert gives to the label of each node; nodes that no
             expert was trained on.
+        counts: As how many nodes each of them counts, 1 if absent.
 
     Shapes:
-        likelihood ``[experts, m]``, result ``[experts]``.
+        likelihood ``[experts, m]``, counts ``[m]``, result ``[experts]``.
 
     Example:
         >>> mixing_weights(np.array([[0.9] * 98, [0.1] * 98])).round(2).tolist()
@@ -53,10 +57,10 @@ def mixing_weights(likelihood: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     experts = len(likelihood)
     weights = np.full(experts, 1 / experts)
-    floor = np.finfo(np.float64).tiny
+    floor, times = np.finfo(np.float64).tiny, 1.0 if counts is None else counts
     for _ in range(ROUNDS):
         parts = weights[:, None] * likelihood
-        weights = 1 + (parts / np.maximum(parts.sum(axis=0), floor)).sum(axis=1)
+        weights = 1 + (parts / np.maximum(parts.sum(axis=0), floor) * times).sum(axis=1)
         weights /= weights.sum()
     return weights
 
@@ -94,7 +98,7 @@ def fit_experts(
     seeds = {name: seed + zlib.crc32(name.encode()) for name in module.names}
     for name, expert in module.experts.items():
         own, generator = module.inputs_of(name, inputs), seeded(seeds[name], targets.train.device)
-        rates = dataclasses.replace(config, lr=config.lr * pace(expert))
+        rates = rates_of(expert, config, targets.train.numel())
         prepare(expert, own, config, seeds[name])
         try:
             fitted = fit(expert, own, targets, rates, generator, _of(hooks, name), rival)
@@ -114,10 +118,11 @@ def fit_experts(
     return _mixed(module, found, targets)
 
 
-def pace(expert: nn.Module) -> float:
-    """The learning rate of an expert, as a multiple: that of its branch, if it has one alone."""
+def rates_of(expert: nn.Module, config: TrainConfig, nodes: int) -> TrainConfig:
+    """How to train an expert on so many nodes: at the rates of its branch, if it has one alone."""
     branches = expert.parts if isinstance(expert, DJGNN) else ()
-    return branches[0].pace if len(branches) == 1 else 1.0
+    lr, decay = branches[0].rates(nodes >= MANY_NODES) if len(branches) == 1 else (1.0, 1.0)
+    return dataclasses.replace(config, lr=lr * config.lr, weight_decay=decay * config.decay(nodes))
 
 
 def _of(hooks: Hooks, name: str) -> Hooks:
@@ -134,20 +139,24 @@ def _of(hooks: Hooks, name: str) -> Hooks:
 
 def _mixed(module: Mixed, found: dict[str, Fitted], targets: Targets) -> Fitted:
     """The mixture of trained experts, with its weights in place."""
-    logits = [found[name].logits if name in found else None for name in module.names]
-    rows, y = targets.val, targets.val_y
+    y, rows = targets.labels[1], targets.val
+    weights, temperatures = np.zeros(len(module.names)), np.ones(len(module.names))
+    places = [module.names.index(name) for name in found]
+    held = [each.logits[rows].cpu().numpy() for each in found.values()]
+    counts = None
+    if targets.class_weight is not None:  # as the losses count them
+        counts = targets.class_weight.cpu().numpy().astype(np.float64)[y]
+        counts *= y.size / max(counts.sum(), np.finfo(np.float64).tiny)
+    temperatures[places] = [calibration.temperature(each, y, counts) for each in held]
     chosen = [
-        np.zeros(y.numel())
-        if each is None
-        else each[rows].double().softmax(dim=1).gather(1, y[:, None])[:, 0].cpu().numpy()
-        for each in logits
+        calibration.probabilities(each, scale)[np.arange(y.size), y]
+        for each, scale in zip(held, temperatures[places], strict=True)
     ]
-    trained = np.array([each is not None for each in logits])
-    weights = np.zeros(len(logits))
-    weights[trained] = mixing_weights(np.stack(chosen)[trained])
+    weights[places] = mixing_weights(np.stack(chosen).astype(np.float64), counts)
     module.weights.copy_(torch.from_numpy(weights))
-    blank = torch.zeros_like(next(each for each in logits if each is not None))
-    answer = module.combine([blank if each is None else each for each in logits])
+    module.temperatures.copy_(torch.from_numpy(temperatures))
+    blank = torch.zeros_like(next(iter(found.values())).logits)
+    answer = module.combine([found[n].logits if n in found else blank for n in module.names])
     decided = decision(answer, targets.metric).cpu().numpy()
     validation = score(decided[targets.nodes[1]], targets.labels[1], targets.metric)
     history = tuple(
@@ -172,7 +181,7 @@ def _mixed(module: Mixed, found: dict[str, Fitted], targets: Targets) -> Fitted:
         module=module,
         epoch=max(each.epoch for each in found.values()),
         validation=validation,
-        validation_loss=float(F.nll_loss(answer[rows], y)),
+        validation_loss=float(F.nll_loss(answer[rows], targets.val_y)),
         logits=answer,
         history=history,
         decided=decided[targets.nodes[2]],

@@ -25,7 +25,7 @@ from djgnn.graph import Graph, Split, write_npz
 from djgnn.graph.files import read_limited
 from djgnn.model import DJGNN, DJExperts
 from djgnn.model.experts import networks
-from djgnn.training import calibration
+from djgnn.training.calibration import calibration_card
 from djgnn.training.config import RunConfig
 from djgnn.training.loop import Fitted
 from djgnn.training.progress import EpochRecord
@@ -57,8 +57,14 @@ class _Result(TypedDict):
     seconds: checking.NonNegative
 
 
+class _Curve(TypedDict):
+    confidence: list[checking.Share]
+    accuracy: list[checking.Share]
+
+
 class _Calibration(TypedDict):
     temperature: checking.Positive
+    curve: NotRequired[_Curve]
 
 
 class _Expert(TypedDict):
@@ -156,7 +162,7 @@ def write_run(
     """Write a finished run into a folder (see :func:`new_folder`) and return its card."""
     card = run_card(graph, fitted, result, seed)
     write_model(folder, graph, config, fitted.module, card, fitted.history)
-    shares = calibration.probabilities(fitted.logits.cpu().numpy(), fitted.temperature)
+    shares = fitted.calibration.probabilities(fitted.logits.cpu().numpy())
     text = prediction_csv(graph, shares, graph.split(result.split))
     (folder / PREDICTIONS).write_text(text, "utf-8")
     return card
@@ -190,7 +196,7 @@ def run_card(graph: Graph, fitted: Fitted, result: SplitResult, seed: int) -> di
         "seed": seed,
         "interrupted": fitted.interrupted,
         "result": json_values(result.to_dict()),
-        "calibration": calibration.calibration_card(logits, y, by_part, fitted.temperature),
+        "calibration": calibration_card(logits, y, by_part, fitted.calibration),
         "alpha": weights,
         "experts": json_values([dataclasses.asdict(record) for record in fitted.experts]),
         "jumps": jumps_card(module),

@@ -6,6 +6,7 @@ launching them one by one takes ten times as long as running them.
 
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 from djgnn.jumps.engines import on_tiles
 from djgnn.jumps.triton_search import capturable
 from djgnn.model import DJGNN, GraphOperators
+from djgnn.training.optimizer import Adam
 
 Run = Callable[[], tuple[Tensor, ...]]
 WARM_UP = 3
@@ -46,7 +48,7 @@ class Captured:
     def __init__(
         self,
         generator: torch.Generator | None = None,
-        optimizer: torch.optim.Optimizer | None = None,
+        optimizer: Adam | None = None,
     ) -> None:
         self.generator, self.optimizer = generator, optimizer
         self._calls = 0
@@ -67,7 +69,7 @@ class Captured:
     def _on_side_stream(self, run: Run) -> tuple[Tensor, ...]:
         """Run on a side stream: what is captured later must not have run on the current one."""
         here = torch.cuda.current_stream()
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side = _side_stream(torch.cuda.current_device())
         side.wait_stream(here)
         with torch.cuda.stream(side):
             result = run()
@@ -89,18 +91,24 @@ class Captured:
         torch.cuda.synchronize()
         saved = [(each, each.get_state()) for each in self._generators()]
         try:
-            with torch.cuda.graph(graph):
+            with torch.cuda.graph(graph, stream=_side_stream(torch.cuda.current_device())):
                 self._result = run()
         except RuntimeError as error:
             self._refused = True
             for each, state in saved:
                 _reset(each, state)
             if self.optimizer is not None:
-                self.optimizer.zero_grad(set_to_none=True)
+                self.optimizer.zero_grad()
             warnings.warn(f"steps run without a CUDA graph: {error}", RuntimeWarning, stacklevel=3)
             return False
         self._graph = graph
         return True
+
+
+@cache
+def _side_stream(device: int) -> torch.cuda.Stream:
+    """The one stream of all captures: matrix products keep workspace for every stream they saw."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 def _reset(generator: torch.Generator, state: Tensor) -> None:

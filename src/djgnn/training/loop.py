@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,9 @@ from torch import Tensor, nn
 
 from djgnn.errors import InputError
 from djgnn.graph import Graph, Split
+from djgnn.training.calibration import Calibration
 from djgnn.training.config import TrainConfig
+from djgnn.training.optimizer import Adam
 from djgnn.training.passes import choose_passes
 from djgnn.training.progress import EpochRecord, Hooks, Progress
 from djgnn.training.selection import decision, score
@@ -98,8 +100,7 @@ class Fitted:
     """A trained model at its selected epoch.
 
     `epoch` is of a mixture the latest of its experts' epochs; `experts` says what became of them.
-    `temperature` is what logits are divided by before they are called probabilities;
-    `interrupted` says that it was stopped early.
+    `calibration` makes probabilities of its logits; `interrupted` says that it was stopped early.
 
     Shapes:
         logits ``[n, classes]``; decided ``[test nodes]``, and decisions ``[epochs, test nodes]`` of
@@ -115,7 +116,7 @@ class Fitted:
     decided: Decisions
     decisions: Decisions
     seconds: float
-    temperature: float = 1.0
+    calibration: Calibration = field(default_factory=Calibration)
     interrupted: bool = False
     experts: tuple[ExpertRecord, ...] = ()
 
@@ -160,7 +161,7 @@ def fit(
     # Some models decay their parts differently.
     groups: Any = getattr(module, "parameter_groups", lambda decay: module.parameters())
     decay = config.decay(targets.train.numel())
-    optimizer = torch.optim.Adam(groups(decay), lr=config.lr, weight_decay=decay, fused=True)
+    optimizer = Adam(groups(decay), lr=config.lr, weight_decay=decay)
     run = Progress() if checkpoint is None else checkpoint.restore(module, optimizer, generator)
     _check_size(run, targets)
     begun, spent = time.perf_counter(), run.seconds
@@ -267,7 +268,7 @@ def _record(
     targets: Targets,
 ) -> EpochRecord:
     """The figures of an epoch, with one host synchronisation."""
-    of_validation = F.cross_entropy(logits[targets.val], targets.val_y)
+    of_validation = F.cross_entropy(logits[targets.val], targets.val_y, targets.class_weight)
     loss, pump_loss, validation_loss = torch.stack([*losses, of_validation]).tolist()
     train, val, _ = targets.nodes
     return EpochRecord(

@@ -25,6 +25,7 @@ from djgnn.model import DJGNN
 from djgnn.model.batches import BatchedDJGNN, Tables
 from djgnn.model.views import Encoding
 from djgnn.training.config import TrainConfig
+from djgnn.training.optimizer import Adam
 
 if TYPE_CHECKING:
     from djgnn.training.loop import Targets
@@ -108,9 +109,7 @@ class BatchPasses:
             loss = loss + self.count / total * summed
         return loss, pump_loss
 
-    def update(
-        self, optimizer: torch.optim.Optimizer, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor]:
+    def update(self, optimizer: Adam, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         """One step along the mean gradient of all batches; the means of both losses."""
         means, batches = [], self.batches(generator)
         for batch in batches:
@@ -119,7 +118,7 @@ class BatchPasses:
                 (loss / len(batches)).backward()  # type: ignore[no-untyped-call]
             means.append(torch.stack([loss.detach(), pump_loss]))
         optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         if self.batched.pump.weight.requires_grad:  # a frozen pump moves no node
             self._tables = None
         loss, pump_loss = torch.stack(means).mean(dim=0)

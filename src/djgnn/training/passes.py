@@ -16,6 +16,7 @@ from djgnn.model.views import Encoding, GraphView, View
 from djgnn.pump import DiffusionPump
 from djgnn.training.config import TrainConfig
 from djgnn.training.graphed import Captured, can_be_captured
+from djgnn.training.optimizer import Adam
 
 if TYPE_CHECKING:
     from djgnn.training.loop import Targets
@@ -30,7 +31,7 @@ class Passes(Protocol):
     def encoding(self) -> Encoding | None:
         """U and the filters of all nodes at the last evaluation, where the model has them."""
 
-    def update(self, optimizer: torch.optim.Optimizer, generator: torch.Generator | None) -> Losses:
+    def update(self, optimizer: Adam, generator: torch.Generator | None) -> Losses:
         """One step along the gradient of all training nodes: the loss, and its pump part."""
 
     def evaluate(self) -> Tensor:
@@ -91,7 +92,7 @@ class _Update:
     def __init__(self, module: nn.Module, targets: Targets, config: TrainConfig) -> None:
         self.module, self.targets, self.config = module, targets, config
 
-    def update(self, optimizer: torch.optim.Optimizer, generator: torch.Generator | None) -> Losses:
+    def update(self, optimizer: Adam, generator: torch.Generator | None) -> Losses:
         """Forward, backward, step."""
         logits, pump_loss = self.train(generator)
         fit_loss = F.cross_entropy(
@@ -104,7 +105,7 @@ class _Update:
         loss.backward()  # type: ignore[no-untyped-call]
         self.reduce()
         optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         return loss.detach(), pump_loss.detach()
 
     def train(self, generator: torch.Generator | None) -> Losses:
@@ -194,7 +195,7 @@ class _CapturedUpdate(_Update):
 
     _steps: Captured | None = None
 
-    def update(self, optimizer: torch.optim.Optimizer, generator: torch.Generator | None) -> Losses:
+    def update(self, optimizer: Adam, generator: torch.Generator | None) -> Losses:
         """One launch."""
         if self._steps is None or self._steps.optimizer is not optimizer:
             self._steps = Captured(generator, optimizer)

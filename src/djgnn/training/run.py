@@ -11,7 +11,7 @@ from torch import nn
 from djgnn.graph import Graph
 from djgnn.graph.checks import check_trainable
 from djgnn.model.experts import Mixed
-from djgnn.training import calibration
+from djgnn.training.calibration import Calibration
 from djgnn.training.config import TrainConfig
 from djgnn.training.decoupled import prepare
 from djgnn.training.experts import fit_experts
@@ -54,7 +54,7 @@ def train(
         prepare(module, inputs, config, seed)
         fitted = fit(module, inputs, targets, config, seeded(seed, device), hooks)
     held = fitted.logits[targets.val].cpu().numpy()
-    scale = calibration.temperature(held, targets.val_y.cpu().numpy())
-    fitted = dataclasses.replace(fitted, temperature=scale)
+    found = Calibration.fit(held, targets.labels[1])
+    fitted = dataclasses.replace(fitted, calibration=found)
     labels = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y[parts.test]
     return fitted, judge(fitted, labels, graph.metric, split)

@@ -19,7 +19,7 @@ from djgnn.model import DJGNN, DJExperts
 from djgnn.model.arrivals import ExpertMemory, Memory, remember
 from djgnn.model.experts import jump_network, networks
 from djgnn.model.explain import Explanation, explain
-from djgnn.training import calibration
+from djgnn.training.calibration import Calibration
 from djgnn.training.config import RunConfig
 from djgnn.training.folder import CONFIG, GRAPH, WEIGHTS, read_card
 from djgnn.training.inputs import blank_djgnn, build_djgnn, dense_or_sparse, num_features
@@ -27,7 +27,7 @@ from djgnn.training.inputs import blank_djgnn, build_djgnn, dense_or_sparse, num
 
 @dataclass(frozen=True, eq=False)
 class StoredModel:
-    """A trained DJ-GNN, the graph it learned from, and the temperature of its logits."""
+    """A trained DJ-GNN, the graph it learned from, and what makes probabilities of its logits."""
 
     module: DJGNN | DJExperts
     inputs: tuple[Any, Any]
@@ -35,10 +35,10 @@ class StoredModel:
     config: RunConfig
     card: dict[str, Any]
 
-    @property
-    def temperature(self) -> float:
-        """What logits are divided by before the softmax."""
-        return float(self.card["calibration"]["temperature"])
+    @cached_property
+    def calibration(self) -> Calibration:
+        """What makes probabilities of its logits."""
+        return Calibration.from_card(self.card["calibration"])
 
     @cached_property
     def memory(self) -> Memory | ExpertMemory:
@@ -97,7 +97,7 @@ class StoredModel:
     @cached_property
     def probabilities(self) -> NDArray[np.float32]:
         """Calibrated, of the known nodes, ``[n, classes]``."""
-        return calibration.probabilities(self.logits, self.temperature)
+        return self.calibration.probabilities(self.logits)
 
     @property
     def split(self) -> int:
@@ -134,7 +134,7 @@ class StoredModel:
                 logits: Tensor = self.memory.logits(new, x)
             except ValueError as error:
                 raise InputError(f"{self.graph.name}: {error}") from error
-            shares[new.node] = calibration.probabilities(logits.cpu().numpy(), self.temperature)
+            shares[new.node] = self.calibration.probabilities(logits.cpu().numpy())
         return shares
 
     def explain(self, node: int) -> Explanation:

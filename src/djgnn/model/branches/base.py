@@ -37,8 +37,6 @@ class Branch(nn.Module):
 
     name: ClassVar[str]
     """Its attribute in the model, and the beginning of its names in the mixture."""
-    pace: ClassVar[float] = 1.0
-    """The learning rate of an expert of this branch alone, as a multiple of the usual one."""
     whole: bool = False
     """Whether the values of a few nodes need those of all, so that it has no mini-batches."""
 
@@ -46,6 +44,14 @@ class Branch(nn.Module):
     def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> Branch | None:
         """Build the branch, or return ``None`` if the configuration switches it off."""
         raise NotImplementedError
+
+    def rates(self, many: bool) -> tuple[float, float]:
+        """Learning rate and weight decay of an expert of this branch alone, as multiples.
+
+        Args:
+            many: Whether there are many training nodes, see :class:`djgnn.training.TrainConfig`.
+        """
+        return 1.0, 1.0
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -41,7 +41,6 @@ class DeepBranch(Branch):
     """
 
     name = "deep"
-    pace = 0.3  # faster, many layers first forget their input
     whole = True
 
     def __init__(
@@ -62,6 +61,10 @@ class DeepBranch(Branch):
         rate = min(config.dropout, DROPOUT)
         sizes = (config.hidden_channels, config.deep, rate)
         return cls(in_channels, *sizes) if config.deep else None
+
+    def rates(self, many: bool) -> tuple[float, float]:
+        """Faster, many layers first forget their input; of few nodes they learn each by heart."""
+        return (0.3, 1.0) if many else (1.0, 10.0)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Layers uniform in +-1/sqrt(fan in), the first Glorot; norms the identity."""

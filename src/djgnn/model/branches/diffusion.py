@@ -40,7 +40,6 @@ class DiffusionBranch(Branch):
     """
 
     name = "diffusion"
-    pace = 3.0  # its features are small
     whole = True
 
     def __init__(
@@ -58,6 +57,10 @@ class DiffusionBranch(Branch):
         """The branch of a number of ``diffusion`` hops."""
         sizes = (config.hidden_channels, config.diffusion, config.dropout)
         return cls(in_channels, *sizes) if config.diffusion else None
+
+    def rates(self, many: bool) -> tuple[float, float]:
+        """Faster: its features are small."""
+        return 3.0, 1.0
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Glorot, biases zero; hops as a walk with restart weighs them."""

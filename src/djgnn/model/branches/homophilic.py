@@ -56,6 +56,10 @@ class HomophilicBranch(Branch):
         sizes = (config.hidden_channels, config.hb_layers)
         return cls(in_channels, *sizes, config.dropout) if config.homophilic else None
 
+    def rates(self, many: bool) -> tuple[float, float]:
+        """More decay where there are few nodes."""
+        return 1.0, 1.0 if many else 4.0
+
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Glorot; biases zero."""
         for weight, bias in zip(self.weights, self.biases, strict=True):
