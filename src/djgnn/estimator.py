@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,10 +13,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from djgnn.checking import json_values
-from djgnn.errors import DJGNNWarning, InputError
-from djgnn.graph import Graph, check_related, random_splits
-from djgnn.graph.labels import codes_of, is_unknown, one_per_node
+from djgnn.errors import InputError
+from djgnn.graph.given import bare, labelled_graph, labelled_nodes, one_split
 from djgnn.model.explain import Explanation
+from djgnn.training.answers import accuracy, answer
 from djgnn.training.config import RunConfig, resolve
 from djgnn.training.folder import new_folder, read_history, run_card, write_model
 from djgnn.training.inputs import build_djgnn, choose_device
@@ -37,9 +35,16 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     the probabilities; labels of other nodes are never looked at. All nodes of the graph are
     classified, and so are nodes that arrive later, without retraining.
 
+    Two ways to say what to learn from. ``DJClassifier().fit(graph, y)`` takes a graph and one label
+    per node. ``DJClassifier(graph=graph).fit(nodes, y)`` takes nodes of that graph and their
+    labels, as ``cross_val_score`` and ``GridSearchCV`` of scikit-learn do; labels that the graph
+    has itself are never looked at then.
+
     Args:
         preset: ``"default"``, ``"author"`` or ``"paper"``. It gives the value of every parameter
             from `num_jumps` to `patience` that is ``None``.
+        graph: The graph whose nodes are given to `fit`, `predict` and `score`: a `Graph`, a PyG
+            ``Data`` or a networkx graph. ``None``: the graph itself is given to them.
         num_jumps: Number of jumps K, or ``"auto"``.
         hidden_channels: Width of every branch.
         dropout: Dropout rate.
@@ -57,7 +62,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
 
     Attributes:
-        classes_: The labels, sorted.
+        classes_: The labels, sorted, in the type they came in.
         transduction_: The predicted label of every node of the fitted graph.
         probabilities_: Its calibrated probabilities, columns as `classes_`.
         embedding_: Positions U of the nodes, ``[n, p]``; of a mixture those of the expert with
@@ -76,6 +81,10 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         >>> clf = DJClassifier(epochs=5, hidden_channels=8).fit(graph, known)
         >>> clf.predict(graph).shape == (graph.num_nodes,)
         True
+        >>> nodes = np.flatnonzero(known >= 0)
+        >>> same = DJClassifier(graph=graph, epochs=5, hidden_channels=8).fit(nodes, known[nodes])
+        >>> bool((same.predict_proba([3, 5]) == clf.predict_proba(graph)[[3, 5]]).all())
+        True
         >>> found = clf.explain(graph.names()[0])
         >>> shares = sum(part.shares[found.prediction] for part in found.experts)
         >>> bool(np.isclose(shares, np.exp(found.logits[found.prediction])))
@@ -86,6 +95,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         preset: str = "default",
         *,
+        graph: Any = None,
         num_jumps: int | str | None = None,
         hidden_channels: int | None = None,
         dropout: float | None = None,
@@ -100,6 +110,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         device: str = "auto",
     ) -> None:
         self.preset = preset
+        self.graph = graph
         self.num_jumps = num_jumps
         self.hidden_channels = hidden_channels
         self.dropout = dropout
@@ -113,28 +124,38 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.device = device
 
-    def fit(self, graph: Graph, y: ArrayLike | None = None) -> DJClassifier:
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.one_d_array = self.graph is not None
+        tags.target_tags.required = self.graph is not None
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> DJClassifier:
         """Learn from the known labels.
 
         Args:
-            graph: The graph.
-            y: One label per node, numbers or text; ``None``, NaN, -1 and the empty string mean
-                unknown. Without it the graph's own labels are used, and of a graph with splits
-                only those of the training and validation nodes of its first.
+            X: The graph: a `Graph`, a PyG ``Data`` or a networkx graph, see
+                :func:`djgnn.graph.given.labelled_graph`. If the classifier has one already: nodes
+                of it, by number or by name.
+            y: One label per node, numbers, truth values or text; ``None``, NaN, -1 and the empty
+                string mean unknown. Or a mapping from the name of a node to its label. Without it
+                the graph's own labels are used, and of a graph with splits only those of the
+                training and validation nodes of its first.
 
         Raises:
             InputError: If there are no two classes to learn, or an argument is not allowed.
         """
-        _check_is_graph(graph)
         seed = _seed(self.random_state)
-        labelled, classes = self._labelled(graph, y, seed)
+        held = self.graph is not None
+        graph, classes = labelled_nodes(self.graph, X, y) if held else labelled_graph(X, y)
+        labelled = one_split(graph, self.validation_size, seed)
         config = self._config(classes)
         module, inputs = build_djgnn(config, labelled, choose_device(self.device))
         fitted, result = train(module, inputs, labelled, 0, config.training, seed)
         model: Any = fitted.module.eval()
         card = run_card(labelled, fitted, result, seed)
         card["labels"] = {"dtype": classes.dtype.str, "values": classes.tolist()}
-        card["structure_sha256"] = _without_labels(graph).content_hash
         stored = StoredModel(model, inputs, labelled, config, card)
         return self._set_learned(stored, fitted.history)
 
@@ -156,9 +177,8 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _set_learned(self, stored: StoredModel, history: tuple[EpochRecord, ...]) -> DJClassifier:
         """Take the learned attributes from a trained model."""
         card = stored.card
-        labels = card.get("labels", {"values": card["data"]["classes"], "dtype": "str"})
         self.stored_, self.model_, self.history_ = stored, stored.module, history
-        self.classes_: NDArray[Any] = np.array(labels["values"], dtype=np.dtype(labels["dtype"]))
+        self.classes_ = stored.classes
         self.probabilities_ = stored.probabilities
         self.transduction_ = self.classes_[self.probabilities_.argmax(axis=1)]
         self.embedding_ = stored.positions
@@ -167,27 +187,27 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.temperature_ = stored.calibration.temperature
         return self
 
-    def predict_proba(self, graph: Graph) -> NDArray[np.float32]:
-        """Calibrated probabilities of every node of a graph, columns as `classes_`.
+    def predict_proba(self, X: Any) -> NDArray[np.float32]:
+        """Calibrated probabilities of nodes, columns as `classes_`.
 
-        The graph is the fitted one, or a later one that has new nodes, with their edges to known
-        nodes and among themselves. Nodes are recognised by name; without names the first n are
-        the known ones. Predictions of known nodes do not change.
+        Args:
+            X: Nodes of the fitted graph, by number or by name. Or the fitted graph: all of its
+                nodes. Or a later one, with new nodes and their edges to known ones and among
+                themselves: the new nodes alone, in their order; all of its nodes if none is new.
+                Known nodes are recognised by name; without names they are the first n. Their
+                predictions do not change.
 
         Raises:
             NotFittedError: Before `fit`.
-            InputError: For a graph that has nothing to do with the fitted one.
+            InputError: For nodes that are not there, and for a graph that has nothing to do with
+                the fitted one.
         """
         check_is_fitted(self)
-        _check_is_graph(graph)
-        if _without_labels(graph).content_hash == self.stored_.card["structure_sha256"]:
-            return self.probabilities_.copy()
-        check_related(graph, self.stored_.graph)
-        return self.stored_.predict(graph)
+        return answer(self.stored_, X).shares
 
-    def predict(self, graph: Graph) -> NDArray[Any]:
-        """The label of every node of a graph, see :meth:`predict_proba`."""
-        best = self.predict_proba(graph).argmax(axis=1)
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The labels of nodes, see :meth:`predict_proba`."""
+        best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
     def explain(self, node: str | int) -> Explanation:
@@ -203,48 +223,25 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self.stored_.explain(self.stored_.graph.index_of(node))
 
-    def score(
-        self, graph: Graph, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> float:
+    def score(self, X: Any = None, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Share of the known labels that are predicted; unknown ones are left out.
 
+        Without `y` the labels are the graph's own, and only nodes count that were not learned from:
+        those that are neither training nor validation nodes, or where all are, the validation
+        nodes, on which epochs were chosen. With `y` all nodes count whose label is given.
+
         Args:
-            graph: The graph.
-            y: One label per node, as in :meth:`fit`. The graph's own labels by default, which
-                ``graph.y`` (numbers of ``graph.classes()``) stands for as well.
-            sample_weight: One weight per node.
+            X: As in :meth:`predict_proba`; the fitted graph by default.
+            y: One label per node that `predict` answers for, or per node of the graph. ``graph.y``
+                (numbers of ``graph.classes()``) stands for the graph's own labels.
+            sample_weight: One weight per label.
 
         Raises:
             NotFittedError: Before `fit`.
             InputError: If there is not one label, or weight, per node, or none is known.
         """
-        shares, own = self.predict_proba(graph), graph.y
-        if y is None and own is None:
-            raise InputError("y: give one label per node; the graph has none of its own")
-        truth: Any = own if y is None else one_per_node(y, graph.num_nodes)
-        codes_given = np.asarray(y).dtype.kind == "i" and self.classes_.dtype.kind == "U"
-        if y is None or (own is not None and codes_given and np.array_equal(truth, own)):
-            truth = np.array([*graph.classes(), None], dtype=object)[own]
-        known = np.array([not is_unknown(label) for label in truth])
-        if not known.any():
-            raise InputError("y: no label is known; give some to compare with")
-        codes = codes_of(truth[known], self.classes_.tolist())
-        if (codes < 0).any():
-            warnings.warn(
-                f"y: {int((codes < 0).sum())} of {codes.size} labels are not a class of the model "
-                f"and count as missed; its classes are {self.classes_.tolist()[:5]} "
-                f"(got {truth[known][codes < 0][0]!r})",
-                DJGNNWarning,
-                stacklevel=2,
-            )
-        given = np.asarray(np.ones(known.size) if sample_weight is None else sample_weight, float)
-        weights = given[known] if given.shape == known.shape else np.zeros(1)
-        if not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
-            raise InputError(
-                "sample_weight: must have one weight per node, finite, not negative, and positive "
-                f"for some node of known label (got shape {list(given.shape)})"
-            )
-        return float(np.average(shares.argmax(axis=1)[known] == codes, weights=weights))
+        check_is_fitted(self)
+        return accuracy(self.stored_, X, y, sample_weight)
 
     def save(self, folder: str | Path, overwrite: bool = False) -> None:
         """Write the trained model into a folder: graph, options, weights, card; no pickle.
@@ -260,6 +257,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         stored = self.stored_
         values = {k: v for k, v in self.get_params(deep=False).items() if k != "device"}
+        values["graph"] = self.graph is not None
         if self.random_state is not None:
             values["random_state"] = stored.card["seed"]
         if isinstance(self.class_weight, Mapping):  # keys may be numbers, which JSON has not
@@ -276,47 +274,15 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             InputError: If it is damaged or incomplete. Nothing in it is ever executed.
         """
         stored, history = load_model(folder, choose_device(device)), read_history(folder)
-        stored.card.setdefault("structure_sha256", _without_labels(stored.graph).content_hash)
         try:
             given = dict(stored.card.get("estimator") or _arguments(stored))
             if isinstance(given.get("class_weight"), list):
                 given["class_weight"] = dict(given["class_weight"])
+            given["graph"] = bare(stored.graph) if given.get("graph") else None
             given = {"random_state": stored.card["seed"], **given, "device": device}
             return cls(**given)._set_learned(stored, history)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise InputError(f"{folder}: its card is damaged ({error}); fit again") from error
-
-    def _labelled(self, graph: Graph, y: ArrayLike | None, seed: int) -> tuple[Graph, NDArray[Any]]:
-        """The graph with codes for labels and one split, and what the codes stand for."""
-        classes = np.array(graph.classes())
-        if y is None and graph.num_splits:
-            parts = graph.split(0)
-            test = np.zeros(graph.num_nodes, dtype=np.bool_)
-            return graph.with_masks(parts.train, parts.val, test), classes
-        if y is not None:
-            values = one_per_node(y, graph.num_nodes)
-            unknown = np.array([is_unknown(label) for label in values])
-            given = np.array(values[~unknown].tolist())
-            if given.dtype.kind not in "biufU":
-                raise InputError(
-                    "y: labels must be numbers, truth values or text; write others as text, as "
-                    f"with y.astype(str) (got {type(values[~unknown][0]).__name__})"
-                )
-            classes, codes = np.unique(given, return_inverse=True)
-            numbers = np.full(graph.num_nodes, -1, dtype=np.int64)
-            numbers[~unknown] = codes
-            graph = _without_labels(graph, y=numbers, class_names=tuple(map(str, classes)))
-        if not 0 < (share := self.validation_size) < 1:
-            raise InputError(f"validation_size: must be between 0 and 1 (got {share!r})")
-        return random_splits(graph, train=1 - share, val=share, random_state=seed), classes
-
-
-def _check_is_graph(graph: Any) -> None:
-    if not isinstance(graph, Graph):
-        raise InputError(
-            "graph: must be a djgnn.graph.Graph; djgnn.graph.from_frames and read_tables make one "
-            f"(got {type(graph).__name__})"
-        )
 
 
 def _seed(given: Any) -> int:
@@ -329,13 +295,6 @@ def _seed(given: Any) -> int:
             f"RandomState (got {given!r})"
         )
     return int(given)
-
-
-def _without_labels(graph: Graph, y: Any = None, class_names: Any = None) -> Graph:
-    """The structure and features of a graph, with other labels or none, and without splits."""
-    return dataclasses.replace(
-        graph, y=y, class_names=class_names, train_mask=None, val_mask=None, test_mask=None
-    )
 
 
 def _arguments(stored: StoredModel) -> dict[str, Any]:

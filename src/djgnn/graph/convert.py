@@ -85,7 +85,8 @@ def from_pyg(data: Any, name: str = "graph") -> Graph:
         [0, -1]
     """
     edge_index, x, y, weight, *masks = (
-        _array(getattr(data, key, None)) for key in ("edge_index", "x", "y", "edge_weight", *MASKS)
+        array_of(getattr(data, key, None))
+        for key in ("edge_index", "x", "y", "edge_weight", *MASKS)
     )
     if edge_index is None or isinstance(edge_index, dict):
         raise InputError(
@@ -216,7 +217,7 @@ def _attributes(g: Any, features: str | Sequence[str] | None) -> Any:
     return compact(np.stack(rows)) if rows else None
 
 
-def _array(value: Any) -> Any:
+def array_of(value: Any) -> Any:
     """A tensor as a NumPy array or CSR matrix; a dict, as heterogeneous graphs have, as it is."""
     if value is None or isinstance(value, dict):
         return value

@@ -236,6 +236,10 @@ class Graph:
         values = [getattr(self, f.name) for f in fields(self)]
         return Graph, (*values[:-1], dict(self.card))
 
+    def __deepcopy__(self, memo: Any) -> Graph:
+        """Itself, as nothing in it changes; scikit-learn copies the parameters of an estimator."""
+        return self
+
     def __repr__(self) -> str:
         return (
             f"Graph(num_nodes={self.num_nodes}, num_edges={self.num_edges}, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +11,10 @@ import numpy as np
 from djgnn.errors import InputError
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
 WHOLE = re.compile(r"^([+-]?\d+)\.0*$")
+MOST_FRACTIONS = 100
 
 
 def class_order(names: Sequence[str]) -> list[str]:
@@ -55,18 +56,102 @@ def is_unknown(value: Any) -> bool:
         return True
 
 
-def one_per_node(y: ArrayLike, num_nodes: int) -> NDArray[Any]:
-    """Labels of any type as an array of objects ``[n]``.
+def one_per_node(y: Any, size: int, rows: str = "one label per node") -> NDArray[Any]:
+    """Labels of any type as an array ``[size]`` of their type, without one as objects.
+
+    Args:
+        y: An array, a column, a list, a tensor, or a series of a data frame.
+        size: How many there must be.
+        rows: What they are, for messages.
 
     Raises:
-        InputError: If there is not one per node.
+        InputError: If there are more or fewer, or several per node.
     """
-    values = np.asarray(y, dtype=object)
-    if values.shape != (num_nodes,):
-        raise InputError(
-            f"y: must have one label per node, [{num_nodes}] (got {list(values.shape)})"
-        )
+    y = y.detach().cpu().numpy() if hasattr(y, "detach") else y
+    values = np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
+    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    if values.shape != (size,):
+        several = "; several labels per node are not supported" if values.ndim > 1 else ""
+        raise InputError(f"y: must have {rows}, [{size}]{several} (got {list(values.shape)})")
     return values
+
+
+def in_order(y: Any, names: Sequence[str]) -> NDArray[Any]:
+    """Labels in the order of the nodes, given one per node or as a mapping from names.
+
+    Raises:
+        InputError: If there is not one label per node, or one is of a node that is not there.
+
+    Example:
+        >>> in_order({"b": 1}, ("a", "b")).tolist()
+        [None, 1]
+    """
+    if not isinstance(y, Mapping):
+        return one_per_node(y, len(names))
+    given = {str(node): label for node, label in y.items()}
+    strangers = given.keys() - set(names)
+    if strangers:
+        raise InputError(
+            f"y: {min(strangers)!r} is not a node of the graph; name the nodes as the graph does, "
+            f"as {names[0]!r} ({len(strangers)} such entries)"
+        )
+    return as_objects([given.get(name) for name in names])
+
+
+def as_objects(values: Sequence[Any]) -> NDArray[Any]:
+    """A list as an array of objects of one dimension, whatever they are."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def unknown_among(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which labels of an array mean unknown, see :func:`is_unknown`."""
+    if values.dtype.kind in "biuf":
+        return np.asarray((values != values) | ((values == -1) & (values.dtype.kind != "b")))
+    return np.array([is_unknown(label) for label in values.tolist()], dtype=np.bool_)
+
+
+def encode(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Codes for labels, -1 where they mean unknown; and the labels that the codes stand for.
+
+    The labels keep the type they came in; numbers and truth values among objects become plain ones.
+
+    Raises:
+        InputError: For labels that are neither numbers nor truth values nor text, of both kinds, or
+            measurements.
+
+    Example:
+        >>> encode(np.array([7, 2, -1, 7], dtype=np.int8))
+        (array([ 1,  0, -1,  1]), array([2, 7], dtype=int8))
+    """
+    unknown = unknown_among(values)
+    known, texts = values[~unknown], 0
+    if known.dtype == object:
+        texts = sum(isinstance(label, str) for label in known)
+        if 0 < texts < known.size:
+            odd = next(label for label in known if not isinstance(label, str))
+            raise InputError(
+                "y: labels are partly text and partly not; write all of them as text, as with "
+                f"y.astype(str) (got {type(odd).__name__} {odd!r} beside text)"
+            )
+        known = known if texts else np.array(known.tolist())
+    if known.dtype.kind not in ("biufUO" if texts else "biufU"):
+        raise InputError(
+            "y: labels must be numbers, truth values or text; write others as text, as with "
+            f"y.astype(str) (got {type(values[~unknown][0]).__name__})"
+        )
+    classes, found = np.unique(known, return_inverse=True)
+    many = classes.size > min(known.size / 2, MOST_FRACTIONS)
+    if many and classes.dtype.kind == "f" and (classes != np.rint(classes)).any():
+        raise InputError(
+            "y: looks like a measurement and not like classes; this is a classifier: make classes "
+            "of it, as with np.digitize, or write them as text "
+            f"(got {classes.size} different numbers for {known.size} nodes, {classes[0]}, ..)"
+        )
+    codes = np.full(values.size, -1, dtype=np.int64)
+    codes[~unknown] = found
+    return codes, classes
 
 
 def codes_of(labels: Sequence[Any] | NDArray[Any], classes: Sequence[Any]) -> NDArray[np.int64]:

@@ -15,6 +15,7 @@ from torch import Tensor
 from djgnn.errors import InputError
 from djgnn.graph import Graph, arrivals, check_related, read_npz
 from djgnn.graph.files import readable_file
+from djgnn.graph.given import bare, own_classes
 from djgnn.model import DJGNN, DJExperts
 from djgnn.model.arrivals import ExpertMemory, Memory, remember
 from djgnn.model.experts import jump_network, networks
@@ -39,6 +40,19 @@ class StoredModel:
     def calibration(self) -> Calibration:
         """What makes probabilities of its logits."""
         return Calibration.from_card(self.card["calibration"])
+
+    @cached_property
+    def classes(self) -> NDArray[Any]:
+        """The labels that the columns stand for, in the type they came in."""
+        labels = self.card.get("labels")
+        if labels is None:
+            return own_classes(self.graph)
+        return np.array(labels["values"], dtype=np.dtype(labels["dtype"]))
+
+    @cached_property
+    def structure_sha256(self) -> str:
+        """By which the graph is recognised, whatever labels it comes with."""
+        return bare(self.graph).content_hash
 
     @cached_property
     def memory(self) -> Memory | ExpertMemory:
