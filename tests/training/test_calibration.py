@@ -108,7 +108,7 @@ def test_a_curve_keeps_sums_and_the_likeliest_class(classes: int) -> None:
     shares = found.probabilities(logits)
     np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-6)
     at_label = shares[np.arange(400), logits.argmax(axis=1)]
-    np.testing.assert_allclose(at_label, shares.max(axis=1), rtol=1e-6)
+    assert (shares.argmax(axis=1) == logits.argmax(axis=1)).all()
     order = np.argsort(probabilities(logits, found.temperature).max(axis=1))
     assert shares.min() >= 0
     if classes == 2:

@@ -16,6 +16,8 @@ BINS = 15
 LARGEST = 20.0
 FEWEST = 30
 """Nodes that a curve needs."""
+LEAD = 1e-5
+"""By which the likeliest class stays ahead of the second, where a curve would put it behind."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ class Calibration:
         shares /= rest[:, None]
         second = shares.max(axis=1)
         level = np.interp(first, self.confidence, self.accuracy)
-        level = np.maximum(level, second / (1 + second))
+        level = np.maximum(level, (1 + LEAD) * second / (1 + second))
         shares *= (1 - level)[:, None]
         shares[rows, best] = level
         return shares.astype(np.float32)
