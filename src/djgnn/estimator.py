@@ -41,8 +41,8 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     has itself are never looked at then.
 
     Args:
-        preset: ``"default"``, ``"author"`` or ``"paper"``. It gives the value of every parameter
-            from `num_jumps` to `patience` that is ``None``.
+        preset: ``"full"``, ``"default"`` (without the plain experts), ``"author"`` or ``"paper"``.
+            It gives the value of every parameter from `num_jumps` to `patience` that is ``None``.
         graph: The graph whose nodes are given to `fit`, `predict` and `score`: a `Graph`, a PyG
             ``Data`` or a networkx graph. ``None``: the graph itself is given to them.
         num_jumps: Number of jumps K, or ``"auto"``.
@@ -69,7 +69,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             jumps that has the largest weight, without columns where there is none.
         history_: One record per epoch, of a mixture one expert after the other.
         validation_score_: Score on the part set aside, in percent.
-        branch_weights_: The weight of every expert of a mixture (the preset ``default``), or of
+        branch_weights_: The weight of every expert of a mixture (``full``, ``default``), or of
             every branch of one network (``author``, ``paper``).
         temperature_: What logits are divided by before the softmax, the first step of calibration.
         model_: The torch module.
@@ -93,7 +93,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        preset: str = "default",
+        preset: str = "full",
         *,
         graph: Any = None,
         num_jumps: int | str | None = None,

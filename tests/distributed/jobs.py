@@ -83,7 +83,8 @@ def _fit(group: Group, graph: Graph, recipe: dict[str, Any]) -> dict[str, Any]:
     tables: list[Any] = []
 
     def observe(record: Any, model: Any, encoding: Any, logits: Any) -> None:
-        tables.append(encoding.table.index.numpy())
+        if encoding is not None:  # a network
+            tables.append(encoding.table.index.numpy())
 
     fitted, result = train(module, inputs, graph, 0, config.training, 0, Hooks(observer=observe))
     return {

@@ -12,7 +12,7 @@ from processes import run_group
 
 from djgnn.graph import Graph
 from djgnn.model import ModelConfig
-from djgnn.model.config import EXPERT_NAMES
+from djgnn.model.config import NETWORK_NAMES, PLAIN_NAMES
 from djgnn.training import TrainConfig
 from djgnn.training.distributed import Group
 
@@ -85,7 +85,9 @@ def test_experts(size: int) -> None:
     Only a few epochs of all: in a deep network differences of rounding grow fast.
     """
     jumps = {**DEFAULT, "experts": ("joint", "jumps"), "epochs": 20}
+    plain = {**DEFAULT, "experts": (*PLAIN_NAMES, "rows", "joint"), "epochs": 5}
     recipes = {"all": {**DEFAULT, "epochs": 5}, "jumps": jumps, "decoupled": DECOUPLED}
+    recipes["plain"] = plain
     check(size, jobs.sbm(), recipes)
 
 
@@ -113,7 +115,7 @@ def test_more_processes_than_nodes_and_shards_without_training_nodes() -> None:
 def test_the_passes_of_shards_give_the_bits_of_whole_ones() -> None:
     """One process with all rows: the same operations in the same order."""
     (found,) = run_group(1, jobs.both_passes, jobs.sbm())
-    assert found.keys() == set(EXPERT_NAMES)
+    assert found.keys() == set(NETWORK_NAMES)
     for name, pairs in found.items():
         for sharded, whole in pairs:
             np.testing.assert_array_equal(sharded, whole, name)

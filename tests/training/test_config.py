@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
 from djgnn.errors import InputError
-from djgnn.model.config import EXPERT_NAMES
+from djgnn.model.config import EXPERT_NAMES, NETWORK_NAMES, PLAIN_NAMES
 from djgnn.training import RunConfig, TrainConfig, named_configurations, resolve
 
 # Hidden channels, dropout, learning rate, weight decay, jumps: the paper's last table. Epochs and
@@ -86,8 +87,15 @@ def test_the_default_is_one_configuration_for_every_set() -> None:
     default = resolve("default")
     assert all(resolve("default", name) == default for name in named_configurations())
     assert default == RunConfig()  # the preset says what the classes have
-    assert default.model.experts == EXPERT_NAMES
+    assert default.model.experts == NETWORK_NAMES
     assert (default.model.num_jumps, default.training.select) == ("auto", "loss")
+
+
+def test_the_full_preset_is_the_default_with_plain_experts() -> None:
+    full = resolve("full")
+    assert all(resolve("full", name) == full for name in named_configurations())
+    assert full.model.experts == EXPERT_NAMES == (*PLAIN_NAMES, *NETWORK_NAMES)
+    assert full.replace(experts=NETWORK_NAMES) == replace(resolve("default"), preset="full")
 
 
 @pytest.mark.parametrize(("nodes", "decay"), [(4999, 5e-4), (5000, 5e-5)])

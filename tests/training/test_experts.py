@@ -145,7 +145,7 @@ def test_jumps_are_dropped_one_by_one_while_validation_is_no_worse(
     config = dataclasses.replace(config, model=expert_configs(config.model, True)[name])
     module, inputs = build_djgnn(config, GRAPH)
     initialize(module, 0)
-    fitted = fit(module, inputs, TARGETS, config.training)
+    fitted = fit(module, inputs, TARGETS, config.training, seeded(0))
     with torch.no_grad():
         module.mixture.weights[0].view(-1, len(module.branch_names), 8)[:, [2, 5]] *= -2
     module.eval()

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from djgnn.errors import InputError
 from djgnn.graph import heterophilic_sbm, random_splits
-from djgnn.model.config import EXPERT_NAMES
+from djgnn.model.config import EXPERT_NAMES, NETWORK_NAMES
 from djgnn.model.experts import EXPERTS
 from djgnn.model.operators import Parts
 from djgnn.model.views import GraphView
@@ -228,7 +228,7 @@ def test_experts_with_jumps_never_see_all_nodes_at_once(
 
 
 def test_experts_without_jumps_are_trained_whole() -> None:
-    config = configuration({"experts": EXPERT_NAMES})
+    config = configuration({"experts": NETWORK_NAMES})
     module, inputs = build_djgnn(config, GRAPH)
     targets = Targets.of(GRAPH, GRAPH.split(0))
     for name, expert in module.experts.items():

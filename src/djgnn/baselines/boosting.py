@@ -15,14 +15,13 @@ from torch import Generator, Tensor, nn
 from djgnn.baselines.base import Adjacency, Baseline, Matrix, Options
 from djgnn.baselines.matrices import row_scale
 from djgnn.checking import Count, Natural, Share
+from djgnn.model.columns import leading_directions, neighbour_means
+from djgnn.model.plain import ABSENT
 
 if TYPE_CHECKING:
     from djgnn.training.config import TrainConfig
     from djgnn.training.loop import Targets
     from djgnn.training.optimizer import Adam
-
-ABSENT = 1e-6
-"""Probability of a class that no training node has."""
 
 
 @dataclass(frozen=True)
@@ -79,23 +78,18 @@ class Boosting(Baseline):
     def prepare(self, adjacency: sp.csr_array, like: Matrix) -> np.ndarray[Any, Any]:
         """The columns that the trees see."""
         back = sp.csr_array(adjacency.T)
-        columns = [self.reduce(like)]
-        for way in [adjacency, back][: 1 + bool((adjacency != back).nnz)]:
-            mean, h = row_scale(way), columns[0]
-            for _ in range(self.options.num_hops):
-                h = mean @ h
-                columns.append(h)
+        ways = [adjacency, back][: 1 + bool((adjacency != back).nnz)]
+        means = [row_scale(way) for way in ways]
+        columns = neighbour_means(self.reduce(like), means, self.options.num_hops)
         degrees = [way.sum(axis=1) for way in (adjacency, back, (adjacency + back) > 0)]
         return np.column_stack([*columns, *degrees])
 
     def reduce(self, x: Matrix) -> np.ndarray[Any, Any]:
         """The features, or where they are wider their first singular vectors, scaled."""
-        from sklearn.decomposition import TruncatedSVD
-
         whole: Any = x.cpu().numpy() if isinstance(x, Tensor) else x.to_scipy()
         whole, width = whole.astype(np.float64), min(self.options.components, x.shape[0])
         if x.shape[1] > width:
-            return np.asarray(TruncatedSVD(width, random_state=0).fit_transform(whole))
+            return np.asarray(whole @ leading_directions(whole, width))
         return whole.toarray() if sp.issparse(whole) else np.asarray(whole)
 
     def passes(

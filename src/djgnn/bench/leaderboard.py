@@ -11,7 +11,7 @@ import numpy as np
 
 from djgnn.bench.document import Document, Grid, Section
 from djgnn.bench.page import FIGURE, NOTHING, provenance, remarks, score_of, title_of
-from djgnn.bench.spec import default_recipe, make_spec
+from djgnn.bench.spec import MODELS, default_recipe, make_spec
 from djgnn.bench.standings import Cells, average_seeds, compare_cells, leaders, rank_cells
 from djgnn.bench.statistics import Paired, verdicts
 from djgnn.bench.store import FinishedCell
@@ -23,6 +23,8 @@ Rows = Mapping[str, Mapping[str, Any]]
 """By label, the options that its configuration changes."""
 PLAIN = ("mlp", "gcn", "linkx", "boosting")
 """What anyone would try first."""
+UNTUNED = (MODELS[0], f"{MODELS[0]}:full", *MODELS[1:])
+"""Rows of the untuned leaderboard: the DJ-GNN without and with plain experts, then the others."""
 INTRODUCTION = (
     "Mean test score over the splits in percent (accuracy, or ROC-AUC where named), seeds averaged "
     "first. Every model is read at the epoch of its best validation score; test labels are read "

@@ -8,7 +8,13 @@ from typing import Any
 
 from djgnn.bench.budget import plan_budget
 from djgnn.bench.document import write_document
-from djgnn.bench.leaderboard import Rows, compose_leaderboard, plan_untuned, read_variants
+from djgnn.bench.leaderboard import (
+    UNTUNED,
+    Rows,
+    compose_leaderboard,
+    plan_untuned,
+    read_variants,
+)
 from djgnn.bench.spec import CellSpec, DataFacts
 from djgnn.bench.store import FinishedCell, Store, finished_cells, make_folder, read_cells
 from djgnn.bench.tables import TablePlan
@@ -24,7 +30,7 @@ def run_untuned(board: UntunedOptions, options: RunOptions) -> dict[str, Any]:
     Raises:
         InputError: For a wrong option, or an unknown model or set.
     """
-    rows: Rows = {label: {} for label in parse_models(board.models)}
+    rows: Rows = {label: {} for label in parse_models(board.models, UNTUNED)}
     rows = read_variants(board.variants) if board.variants else rows
     plan = plan_untuned(rows, **_board_options(board), data=options.data)
     return _run_board(list(rows), plan.facts, lambda _: plan, lambda _: plan.specs, board, options)

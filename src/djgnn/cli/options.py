@@ -35,7 +35,9 @@ Seed = Annotated[int, option("Seed of splits, weights and dropout.", min=0, max=
 Quiet = Annotated[bool, option("Print nothing but results and errors.", "--quiet")]
 Json = Annotated[bool, option("Print one JSON object.", "--json")]
 Run = Annotated[Path, typer.Argument(help="A folder written by `djgnn fit`.")]
-Preset = Annotated[str, option("default, author (published code) or paper (its text).")]
+Preset = Annotated[
+    str, option("default, full (with plain experts), author (published code), paper.")
+]
 
 WHOLE = (".graphml", ".npz")
 # Fields of `Source` that say how tables are read, and the arguments of `read_tables` they become.
@@ -91,7 +93,13 @@ class Source:
 class Recipe:
     """The configuration of a model: a preset or a file, and what is changed in it."""
 
-    preset: Preset = "default"
+    preset: Annotated[
+        Text,
+        option(
+            "default: networks; full: with class shares, label propagation and boosting; author: "
+            "the published code; paper: its text. Own graphs have full, --dataset has default."
+        ),
+    ] = None
     config: Annotated[File, option("YAML configuration; replaces the preset.")] = None
     change: Annotated[Texts, option("Change one option, KEY=VALUE; may be repeated.", "--set")] = (
         None
@@ -145,7 +153,8 @@ class Recipe:
                     return baseline_config(model, dataset, **self.changes())
                 return read_recipe(model, self.config).replace(**self.changes())
             base = RunConfig.read_yaml(self.config) if self.config else None
-            return (base or resolve(self.preset, dataset)).replace(**self.changes())
+            preset = self.preset or ("full" if dataset is None else "default")
+            return (base or resolve(preset, dataset)).replace(**self.changes())
         except InputError:
             raise
         except (ArithmeticError, TypeError, ValueError) as error:

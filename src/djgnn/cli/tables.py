@@ -271,14 +271,14 @@ def processes(options: RunOptions | TuneOptions) -> int:
     return len(cores(0)) if cores else os.cpu_count() or 1
 
 
-def parse_models(text: str) -> tuple[str, ...]:
+def parse_models(text: str, every: tuple[str, ...] = MODELS) -> tuple[str, ...]:
     """Names with commas; ``all``, or nothing, for all of them.
 
     Example:
         >>> parse_models("djgnn:author, gcn")
         ('djgnn:author', 'gcn')
     """
-    return parse_names(text) if text.strip() not in ("", "all") else MODELS
+    return parse_names(text) if text.strip() not in ("", "all") else every
 
 
 def parse_names(text: str) -> tuple[str, ...]:

@@ -16,7 +16,8 @@ from djgnn.graph.operator import SparseOperator
 from djgnn.jumps import arrival_ranks, twin_classes
 from djgnn.model.djgnn import DJGNN
 from djgnn.model.experts import DJExperts, ExpertOperators
-from djgnn.model.operators import GraphOperators, mean_normalize
+from djgnn.model.operators import GraphOperators, WholeGraph, mean_normalize
+from djgnn.model.plain import PlainExpert
 from djgnn.model.views import Encoding, Features, GraphView, View, scaled_degrees
 from djgnn.pump import DiffusionPump, PumpOutput
 
@@ -81,19 +82,35 @@ class Memory:
 
 
 @dataclass(frozen=True, eq=False)
+class PlainMemory:
+    """A plain expert with the graph it was trained on."""
+
+    module: PlainExpert
+    x: Features
+    graph: WholeGraph
+
+    def logits(self, new: Arrivals, x: Features) -> Tensor:
+        """Logits of new nodes, see :meth:`Memory.logits`."""
+        return self.module.arriving(self.x, self.graph, new, x)
+
+
+@dataclass(frozen=True, eq=False)
 class ExpertMemory:
-    """A trained mixture with the graph it was trained on: a :class:`Memory` for every expert."""
+    """A trained mixture with the graph it was trained on: a memory for every expert."""
 
     module: DJExperts
     x: Features
     operators: ExpertOperators
 
     @cached_property
-    def experts(self) -> dict[str, Memory]:
+    def experts(self) -> dict[str, Memory | PlainMemory]:
         """The memories of the experts, in the order of their weights."""
         module, inputs = self.module, (self.x, self.operators)
-        named: Any = module.experts.items()
-        return {name: Memory(expert, *module.inputs_of(name, inputs)) for name, expert in named}
+        found: dict[str, Memory | PlainMemory] = {}
+        for name, expert in module.experts.items():
+            made: Any = PlainMemory if isinstance(expert, PlainExpert) else Memory
+            found[name] = made(expert, *module.inputs_of(name, inputs))
+        return found
 
     @torch.no_grad()
     def logits(self, new: Arrivals, x: Features) -> Tensor:

@@ -1,4 +1,4 @@
-"""`ModelConfig`: every choice of the architecture, and the presets `author`, `paper`, `default`."""
+"""`ModelConfig`: every choice of the architecture, and the presets."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from msgspec import Meta
 
 from djgnn.checking import Count, Rate, check_fields, check_names
 
-PRESETS = ("default", "author", "paper")
+PRESETS = ("default", "full", "author", "paper")
 Adjacency = Literal["given", "transposed", "symmetric"]
 Depth = Annotated[int, Meta(ge=0, le=64, description="a whole number from 0 to 64")]
 Expert = Literal[
+    "shares",
+    "propagation",
+    "boosting",
     "features",
     "given",
     "transposed",
@@ -30,6 +33,9 @@ Expert = Literal[
 ]
 """In the order of training, the cheapest first."""
 EXPERT_NAMES: tuple[Expert, ...] = get_args(Expert)
+PLAIN_NAMES = EXPERT_NAMES[:3]
+"""Those that are no networks, see :mod:`djgnn.model.plain`; they belong to the preset ``full``."""
+NETWORK_NAMES = EXPERT_NAMES[3:]
 Layers = Annotated[int, Meta(ge=1, le=64, description="a whole number from 1 to 64")]
 
 
@@ -67,7 +73,7 @@ class ModelConfig:
         ValueError: For a value that is not allowed.
     """
 
-    experts: tuple[Expert, ...] = EXPERT_NAMES
+    experts: tuple[Expert, ...] = NETWORK_NAMES
     hidden_channels: Count = 64
     num_jumps: Count | Literal["auto"] = "auto"
     num_centers: Count = 5

@@ -3,14 +3,15 @@
 Branches that share a classifier starve each other: the one that fits the training nodes fastest
 takes the whole gradient. An expert is a :class:`djgnn.model.DJGNN` of few branches, usually one,
 with weights, classifier and loss of its own. As nothing is shared, the sum of their losses is
-minimised by training them one after another, each to its own best epoch.
+minimised by training them one after another, each to its own best epoch. Plain experts
+(:mod:`djgnn.model.plain`) take part in the mixture beside the networks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import scipy.sparse as sp
 import torch
@@ -20,6 +21,8 @@ from djgnn.graph.operator import SparseOperator
 from djgnn.model.config import Expert, ModelConfig
 from djgnn.model.djgnn import DJGNN
 from djgnn.model.operators import EdgeMemory, Parts, adjacency_matrix
+from djgnn.model.plain import ClassShares, LabelPropagation, PlainExpert
+from djgnn.model.trees import BoostedTrees
 
 _ALONE: dict[str, Any] = {"jumps": False, "homophilic": False, "structure": False}
 EXPERTS: dict[Expert, dict[str, Any]] = {
@@ -45,12 +48,18 @@ EXPERTS: dict[Expert, dict[str, Any]] = {
 ``joint`` is the paper's network, whose classifier sees jumps, homophilic and structure branch at
 once; ``jumps`` has jumps over hidden states; the others have one branch without jumps.
 """
+PLAIN: dict[str, type[PlainExpert]] = {
+    "shares": ClassShares,
+    "propagation": LabelPropagation,
+    "boosting": BoostedTrees,
+}
+"""The experts that are no networks."""
 UNDIRECTED: dict[str, Any] = {"pump_adjacency": "given", "homophilic_adjacency": "given"}
 """What the directions of an undirected graph all are."""
 
 
 def expert_configs(config: ModelConfig, directed: bool) -> dict[str, ModelConfig]:
-    """The networks of a model, by name; those that coincide are made once.
+    """The networks of a mixture, by name; those that coincide are made once.
 
     Args:
         config: The model.
@@ -58,6 +67,8 @@ def expert_configs(config: ModelConfig, directed: bool) -> dict[str, ModelConfig
     """
     found: dict[str, ModelConfig] = {}
     for name in config.experts:
+        if name in PLAIN:
+            continue
         own = {**EXPERTS[name], **({} if directed else UNDIRECTED), "experts": ()}
         made = config.replace(**own)
         if made not in found.values():
@@ -180,11 +191,15 @@ class DJExperts(Mixed):
         own = (config or ModelConfig()).replace(hidden_channels=hidden_channels, **options)
         configs = expert_configs(own, directed)
         if not configs:
-            raise ValueError("experts must name at least one")
+            raise ValueError("experts must name at least one that is a network")
         sizes = (in_channels, hidden_channels, out_channels, num_nodes)
-        super().__init__(
-            {name: DJGNN(*sizes, c.num_jumps, config=c) for name, c in configs.items()}
-        )
+        made: dict[str, nn.Module] = {}
+        for name in own.experts:
+            if name in PLAIN:
+                made[name] = PLAIN[name](in_channels, out_channels, num_nodes, directed)
+            elif name in configs:
+                made[name] = DJGNN(*sizes, configs[name].num_jumps, config=configs[name])
+        super().__init__(made)
         self.config, self.configs = own, configs
         self.in_channels, self.out_channels, self.num_nodes = in_channels, out_channels, num_nodes
         self._prepared = EdgeMemory()
@@ -204,8 +219,15 @@ class DJExperts(Mixed):
 
     def operators(self, parts: Parts) -> ExpertOperators:
         """The operators of all experts, from the parts of a graph or of a process."""
-        named = self.configs.items()
-        return ExpertOperators({name: parts.operators(**c.treatment()) for name, c in named})
+        whole = parts.whole()
+        return ExpertOperators(
+            {
+                name: parts.operators(**self.configs[name].treatment())
+                if name in self.configs
+                else whole
+                for name in self.names
+            }
+        )
 
     def forward(
         self,
@@ -225,7 +247,7 @@ class DJExperts(Mixed):
         operators = edge_index
         if isinstance(operators, Tensor):
             operators = self._prepared(operators, edge_weight, self._kind, self.prepare)
-        first: Any = self.experts[self.names[0]]
+        first: Any = self.experts[next(iter(self.configs))]
         inputs = (first.as_features(x), operators)  # converted once for all
         found = [
             expert(*self.inputs_of(name, inputs), generator=generator)
@@ -239,31 +261,60 @@ class DJExperts(Mixed):
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
-    """A network of a model: an expert with its weight and temperature, or the model itself."""
+class Member:
+    """An expert of a model with its weight and temperature, or the model itself, without a name."""
 
     name: str
     weight: float
     temperature: float
-    module: DJGNN
+    module: DJGNN | PlainExpert
     model: DJGNN | DJExperts
 
     def inputs_of(self, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
-        """What the network takes, of what the whole model takes."""
+        """What the expert takes, of what the whole model takes."""
         model = self.model
         return model.inputs_of(self.name, inputs) if isinstance(model, DJExperts) else inputs
 
 
-def networks(model: DJGNN | DJExperts) -> tuple[Network, ...]:
-    """The networks that have a part in a model's answer, of the largest weight first."""
+@dataclass(frozen=True, eq=False)
+class Network(Member):
+    """A member that is a network."""
+
+    module: DJGNN
+
+
+def members(model: DJGNN | DJExperts) -> tuple[Member, ...]:
+    """Who has a part in a model's answer, of the largest weight first."""
     if isinstance(model, DJGNN):
         return (Network("", 1.0, 1.0, model, model),)
     experts: Any = model.experts.items()
+    found: list[Member] = []
     named = zip(experts, model.weights.tolist(), model.temperatures.tolist(), strict=True)
-    found = [Network(name, w, t, own, model) for (name, own), w, t in named if w > 0]
-    return tuple(sorted(found, key=lambda network: -network.weight))
+    for (name, own), weight, temperature in named:
+        kind = Member if name in PLAIN else Network
+        if weight > 0:
+            found.append(kind(name, weight, temperature, own, model))
+    return tuple(sorted(found, key=lambda member: -member.weight))
+
+
+def networks(model: DJGNN | DJExperts) -> tuple[Network, ...]:
+    """The members that are networks."""
+    return tuple(member for member in members(model) if isinstance(member, Network))
 
 
 def jump_network(model: DJGNN | DJExperts) -> Network | None:
     """The network with jumps that has the largest weight, if there is any."""
     return next((n for n in networks(model) if n.module.pump is not None), None)
+
+
+def main_network(model: DJGNN | DJExperts) -> Network:
+    """The heaviest network with jumps, without jumps the heaviest.
+
+    Where no network has any weight, as in a run that was stopped before the first, it is the first.
+    """
+    found = jump_network(model) or next(iter(networks(model)), None)
+    if found is None:
+        experts: Any = model.experts
+        name = next(iter(cast(DJExperts, model).configs))
+        found = Network(name, 0.0, 1.0, experts[name], model)
+    return found

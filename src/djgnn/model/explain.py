@@ -18,9 +18,10 @@ from djgnn.graph import Graph
 from djgnn.graph.operator import SparseOperator
 from djgnn.model.branches import HopBranch, JumpBranches
 from djgnn.model.djgnn import DJGNN
-from djgnn.model.experts import DJExperts, networks
+from djgnn.model.experts import DJExperts, Network, members
 from djgnn.model.mixture import ConvexMixture
-from djgnn.model.operators import GraphOperators
+from djgnn.model.operators import GraphOperators, WholeGraph
+from djgnn.model.plain import LabelPropagation, PlainExpert
 from djgnn.model.views import DJOutput
 
 MOST_NEIGHBOURS = 20
@@ -72,7 +73,9 @@ class ExpertPart:
     """What one expert says of a node, and what it adds to the answer.
 
     `probabilities` are its own, the softmax of its logits over its `temperature`; `shares` are the
-    same times its weight. Its `logits` are `bias` plus the contributions of its branches.
+    same times its weight. Its `logits` are `bias` plus the contributions of its branches. Plain
+    experts have no branch, but for label propagation: there it is what makes the difference to the
+    class shares, with the labelled neighbours.
     """
 
     expert: str
@@ -163,15 +166,16 @@ def explain(
     module.eval()
     words = _Words(graph, split)
     parts, added = [], []
-    for network in networks(module):
-        logits, bias, branches = _branches(network.module, network.inputs_of(inputs), words, node)
-        own = (logits.double() / network.temperature).log_softmax(dim=0)
-        added.append(own + math.log(network.weight))
+    for member in members(module):
+        take_apart: Any = _branches if isinstance(member, Network) else _plain
+        logits, bias, branches = take_apart(member.module, member.inputs_of(inputs), words, node)
+        own = (logits.double() / member.temperature).log_softmax(dim=0)
+        added.append(own + math.log(member.weight))
         parts.append(
             ExpertPart(
-                expert=network.name,
-                weight=network.weight,
-                temperature=network.temperature,
+                expert=member.name,
+                weight=member.weight,
+                temperature=member.temperature,
                 probabilities=words.by_class(own.exp()),
                 shares=words.by_class(added[-1].exp()),
                 logits=words.by_class(logits),
@@ -247,6 +251,20 @@ def _branches(
         )
     ]
     return output.logits[node], bias[0], tuple(parts)
+
+
+def _plain(
+    module: PlainExpert, inputs: tuple[Any, WholeGraph], words: _Words, node: int
+) -> tuple[Tensor, Tensor, tuple[BranchPart, ...]]:
+    """The logits of a plain expert; of label propagation who of the labelled neighbours counts."""
+    logits = module(*inputs)[0][node]
+    if not isinstance(module, LabelPropagation):
+        return logits, logits, ()
+    bias = module.logits(module.prior.double().cpu().numpy())
+    near = [words.neighbour(*pair) for pair in module.voices(inputs[1], node)]
+    shown, left_out = tuple(near[:MOST_NEIGHBOURS]), max(0, len(near) - MOST_NEIGHBOURS)
+    added = words.by_class(logits - bias)
+    return logits, bias, (BranchPart("neighbours", 1.0, added, shown, left_out),)
 
 
 def _jumps(

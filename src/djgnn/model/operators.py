@@ -46,6 +46,26 @@ class GraphOperators:
         return f"GraphOperators({self.adjacency}, {self.twins})"
 
 
+def at_once(work: Callable[[], Any]) -> Any:
+    """Do it here."""
+    return work()
+
+
+@dataclass(frozen=True, eq=False)
+class WholeGraph:
+    """All of a graph on the CPU, for experts that are computed whole.
+
+    Args:
+        adjacency: A as given.
+        features: X of all nodes, where a process otherwise holds a part of it.
+        shared: Does something on one of the processes and gives the result to all.
+    """
+
+    adjacency: sp.csr_array
+    features: Any = None
+    shared: Callable[[Callable[[], Any]], Any] = at_once
+
+
 class Parts:
     """Parts of a graph that several operators share, each made when first asked for.
 
@@ -81,6 +101,10 @@ class Parts:
 
         found: tuple[SparseOperator, Tensor, Tensor] = self._once(("rows", treatment), make)
         return found
+
+    def whole(self) -> WholeGraph:
+        """All of it."""
+        return WholeGraph(sp.csr_array(self._given))
 
     def held(self, matrix: sp.csr_array) -> SparseOperator:
         """The rows of a matrix that are kept, all of them."""

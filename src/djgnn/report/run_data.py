@@ -15,7 +15,7 @@ import torch
 from djgnn.errors import InputError
 from djgnn.graph import Graph
 from djgnn.model import DJExperts
-from djgnn.model.experts import Network, jump_network, networks
+from djgnn.model.experts import Network, main_network, members
 from djgnn.model.explain import contributions
 from djgnn.model.views import DJOutput
 from djgnn.training.config import RunConfig
@@ -111,7 +111,7 @@ def load_run(folder: str | Path) -> RunData:
     records = read_history(path)
     numbers = [f.name for f in dataclasses.fields(EpochRecord) if f.name != "expert"]
     module, experts = stored.module, stored.card.get("experts") or []
-    shown = jump_network(module) or networks(module)[0]
+    shown = main_network(module)
     kept = {e["name"]: e["epoch"] for e in experts}.get(shown.name, stored.card["result"]["epoch"])
     with torch.no_grad():
         output = shown.module.run(*shown.inputs_of(stored.inputs))
@@ -121,7 +121,7 @@ def load_run(folder: str | Path) -> RunData:
             each = dict(
                 zip(module.names, module.shares([*stored.by_network.values()]), strict=True)
             )
-            shares = {network.name: each[network.name].numpy() for network in networks(module)}
+            shares = {member.name: each[member.name].numpy() for member in members(module)}
     return RunData(
         folder=path,
         card=stored.card,

@@ -191,10 +191,11 @@ def resolve(name: str = "default", dataset: str | None = None, **changes: Any) -
     """The configuration of a run.
 
     For the presets ``author`` and ``paper`` the paper's values for the data set come after those of
-    the preset, then the changes. The preset ``default`` is one configuration for every data set.
+    the preset, then the changes. The presets ``default`` and ``full`` (which has the plain experts
+    too) are one configuration for every data set.
 
     Args:
-        name: Preset, ``"default"``, ``"author"`` or ``"paper"``.
+        name: Preset, ``"default"``, ``"full"``, ``"author"`` or ``"paper"``.
         dataset: A data set with a named configuration, see :func:`named_configurations`; any
             other name, or ``None``, leaves the preset as it is.
         **changes: Fields to set, by plain name; ``None`` values are skipped.
@@ -204,7 +205,7 @@ def resolve(name: str = "default", dataset: str | None = None, **changes: Any) -
         20
     """
     config = RunConfig.from_dict({**preset(name), "preset": name})
-    if name != "default" and dataset in named_configurations():
+    if name in ("author", "paper") and dataset in named_configurations():
         file = _configurations().joinpath(f"{dataset}.yaml")
         own = yaml.safe_load(file.read_text("utf-8"))
         config = config.replace(**own["model"], **own["training"])

@@ -25,7 +25,8 @@ FRAGMENTS = 1.15
 class CostEstimate:
     """Time and memory of a fit.
 
-    `trainings` counts the experts, each trained by itself; `seconds_per_epoch` is their mean.
+    `trainings` counts the networks, each trained by itself; `seconds_per_epoch` is their mean.
+    Plain experts take little beside them and are left out.
     `seconds` is for all epochs of the configuration; early stopping ends most runs before.
     `least_seconds` is for a run that stops as early as its patience allows.
     """

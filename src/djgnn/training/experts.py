@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from djgnn.errors import DJGNNWarning
 from djgnn.model import DJGNN
 from djgnn.model.experts import Mixed
+from djgnn.model.plain import PlainExpert
 from djgnn.training import calibration
 from djgnn.training.config import MANY_NODES, TrainConfig
 from djgnn.training.decoupled import prepare
@@ -119,7 +120,13 @@ def fit_experts(
 
 
 def rates_of(expert: nn.Module, config: TrainConfig, nodes: int) -> TrainConfig:
-    """How to train an expert on so many nodes: at the rates of its branch, if it has one alone."""
+    """How to train an expert on so many nodes: at the rates of its branch, if it has one alone.
+
+    A plain expert has epochs and patience of its own.
+    """
+    if isinstance(expert, PlainExpert):
+        epochs = min(config.epochs, expert.epochs)
+        return dataclasses.replace(config, epochs=epochs, patience=expert.patience)
     branches = expert.parts if isinstance(expert, DJGNN) else ()
     lr, decay = branches[0].rates(nodes >= MANY_NODES) if len(branches) == 1 else (1.0, 1.0)
     return dataclasses.replace(config, lr=lr * config.lr, weight_decay=decay * config.decay(nodes))

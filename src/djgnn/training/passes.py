@@ -12,11 +12,13 @@ from torch import Tensor, nn
 from djgnn.errors import InputError
 from djgnn.jumps.ranks import check_finite
 from djgnn.model import DJGNN
+from djgnn.model.plain import PlainExpert
 from djgnn.model.views import Encoding, GraphView, View
 from djgnn.pump import DiffusionPump
 from djgnn.training.config import TrainConfig
 from djgnn.training.graphed import Captured, can_be_captured
 from djgnn.training.optimizer import Adam
+from djgnn.training.plain import StepPasses
 
 if TYPE_CHECKING:
     from djgnn.training.loop import Targets
@@ -52,13 +54,15 @@ def choose_passes(
         targets: Training nodes and their labels.
         config: Weight of the pump loss, size of a batch.
 
-    Where batches are asked for, networks that have none (:attr:`DJGNN.in_batches`) are trained
-    whole.
+    Where batches are asked for, networks that have none (:attr:`DJGNN.in_batches`) and plain
+    experts are trained whole.
 
     Raises:
         InputError: If batches are asked of a model that has none.
     """
     size = config.batch_size
+    if isinstance(module, PlainExpert):
+        return StepPasses(module, inputs, targets)
     if not isinstance(module, DJGNN):
         if size is not None:
             raise InputError(

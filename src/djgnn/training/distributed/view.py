@@ -19,7 +19,7 @@ from djgnn.graph.operator import SparseOperator
 from djgnn.jumps import TwinClasses
 from djgnn.model import DJGNN, DJExperts
 from djgnn.model.dropout import Window
-from djgnn.model.operators import Parts
+from djgnn.model.operators import Parts, WholeGraph
 from djgnn.model.views import Encoding, Features, View, Windows, scaled_degrees
 from djgnn.pump import DiffusionPump, PumpOutput
 from djgnn.pump.pump import gram_orthogonality, pump, ratio_of
@@ -228,6 +228,7 @@ class ShardParts(Parts):
         shard: Whose nodes are whose.
         dtype: Precision of the values.
         device: Where the rows will live.
+        features: X of all nodes, of which the first process computes the plain experts.
     """
 
     def __init__(
@@ -237,10 +238,15 @@ class ShardParts(Parts):
         shard: Shard,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
+        features: Any = None,
     ) -> None:
         super().__init__(adjacency, dtype, device)
-        self._group, self._shard = group, shard
+        self._group, self._shard, self._features = group, shard, features
         self._own = slice(shard.first, shard.last)
+
+    def whole(self) -> WholeGraph:
+        """All rows, and what the first process does with them is shared."""
+        return replace(super().whole(), features=self._features, shared=self._group.shared)
 
     def held(self, matrix: sp.csr_array) -> SparseOperator:
         """The own rows."""
@@ -291,6 +297,7 @@ def shard_djgnn(
     module = blank_djgnn(config, graph).to(device)
     edges = np.diff(graph.adjacency.indptr)
     shard = Shard.balanced(edges, group.size, group.rank)
-    x = feature_matrix(graph)[shard.first : shard.last]
-    operators = module.operators(ShardParts(graph.adjacency, group, shard, device=device))
-    return module, (dense_or_sparse(x, device), operators)
+    whole = feature_matrix(graph)
+    parts = ShardParts(graph.adjacency, group, shard, device=device, features=whole)
+    x = dense_or_sparse(whole[shard.first : shard.last], device)
+    return module, (x, module.operators(parts))

@@ -1,0 +1,164 @@
+"""The table of a graph: what one can say of a node in numbers, without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from djgnn.model.operators import mean_normalize
+from djgnn.spectral import symmetrize
+
+if TYPE_CHECKING:
+    from djgnn.graph.arrivals import Arrivals
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """Who the neighbours of every node are, without itself.
+
+    A row belongs to the node that looks. Later nodes see known ones and each other; known nodes
+    do not see later ones, so that nothing changes for them.
+
+    Shapes:
+        outgoing, incoming, both ``[n, n]`` (targets, sources, either), with later nodes
+        ``[n + m, n + m]``.
+    """
+
+    outgoing: sp.csr_array
+    incoming: sp.csr_array
+    both: sp.csr_array
+
+    @classmethod
+    def of(cls, adjacency: sp.sparray, later: Arrivals | None = None) -> Surroundings:
+        """Those of a graph, and of nodes that come later."""
+        back, either = sp.csr_array(adjacency.T), symmetrize(adjacency)
+        if later is None:
+            return cls(*(_bare(way) for way in (adjacency, back, either)))
+        among, away, here = later.among, later.outgoing, later.incoming
+        rows = (
+            (adjacency, away, among),
+            (back, here, among.T),
+            (either, away.maximum(here), symmetrize(among)),
+        )
+        return cls(*(_bare(sp.block_array([[a, None], [r, s]])) for a, r, s in rows))
+
+    def ways(self, directed: bool) -> tuple[sp.csr_array, ...]:
+        """Targets and sources; where edges have no direction, neighbours."""
+        return (self.outgoing, self.incoming) if directed else (self.both,)
+
+
+def _bare(matrix: sp.sparray) -> sp.csr_array:
+    rows = sp.csr_array(matrix).astype(np.float64)
+    rows = sp.csr_array(rows - sp.diags_array(rows.diagonal()))
+    rows.eliminate_zeros()
+    return rows
+
+
+def totals(rows: sp.csr_array) -> Floats:
+    """Sums of the rows."""
+    return np.asarray(rows.sum(axis=1), dtype=np.float64).reshape(-1)
+
+
+def inverse(values: Floats) -> Floats:
+    """1 / value, and 0 for 0."""
+    return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)
+
+
+def leading_directions(x: Any, width: int) -> Floats:
+    """The first right singular vectors of a matrix, by scikit-learn's truncated SVD.
+
+    Shapes:
+        x ``[n, F]`` with F > 1 (dense or sparse), result ``[F, width]``.
+    """
+    from sklearn.decomposition import TruncatedSVD
+
+    with np.errstate(invalid="ignore"):  # it divides by the variance, which may be zero
+        return np.asarray(TruncatedSVD(width, random_state=0).fit(x).components_.T)
+
+
+def neighbour_means(h: Floats, means: Sequence[sp.csr_array], num_hops: int) -> list[Floats]:
+    """A matrix, then for every direction its means over neighbours, over theirs, and so on.
+
+    Shapes:
+        h ``[n, w]``, means ``[n, n]`` (rows that sum to 1), result ``[n, w]`` each.
+    """
+    found = [h]
+    for mean in means:
+        spread = h
+        for _ in range(num_hops):
+            spread = mean @ spread
+            found.append(spread)
+    return found
+
+
+def label_shares(near: Surroundings, known: Floats, prior: Floats, directed: bool) -> list[Floats]:
+    r"""The classes of labelled neighbours in every direction, and of their neighbours.
+
+    Of the weight c of every class and its sum t they are :math:`(c + \pi) / (t + 1)`, with the
+    class shares :math:`\pi`, and :math:`\log(1 + t)`. No node sees its own label: steps that lead
+    back to it are taken out.
+
+    Args:
+        near: Who is near whom.
+        known: One row per node, a one in the column of its class; zeros where it has no label.
+        prior: Class shares.
+        directed: Whether edges have a direction.
+
+    Shapes:
+        known ``[n, classes]``, prior ``[classes]``; results ``[n, classes]`` and ``[n, 1]``.
+    """
+    both, mean = near.both, mean_normalize(near.both)
+    returns = np.asarray(both.multiply(mean.T).sum(axis=1)).reshape(-1, 1)
+    counts = [way @ known for way in near.ways(directed)]
+    counts.append(np.maximum(both @ (mean @ known) - returns * known, 0))
+    found = []
+    for count in counts:
+        total = count.sum(axis=1, keepdims=True)
+        found += [(count + prior) / (total + 1), np.log1p(total)]
+    return found
+
+
+def singular_places(ways: Sequence[sp.csr_array], width: int) -> Floats:
+    r"""What places nodes by their edges: singular vectors of :math:`D^{-1/2} A \bar D^{-1/2}`.
+
+    The rows of edges times the result, divided by the roots of their sums, are the places.
+
+    Args:
+        ways: The rows of A, and those of its transpose where they differ.
+        width: Columns of each direction.
+
+    Shapes:
+        result ``[n, width * directions]``.
+    """
+    roots = [np.sqrt(inverse(totals(way))) for way in (ways[0], ways[0].T)]
+    scaled = sp.diags_array(roots[0]) @ ways[0] @ sp.diags_array(roots[1])
+    found = np.zeros((ways[0].shape[0], width * len(ways)))
+    if not ways[0].nnz:
+        return found
+    right = leading_directions(sp.csr_array(scaled), width)
+    found[:, :width] = roots[1][:, None] * right
+    if len(ways) > 1:
+        left = scaled @ right
+        size = np.linalg.norm(left, axis=0)
+        found[:, width:] = roots[0][:, None] * left * inverse(size)
+    return found
+
+
+def places(ways: Sequence[sp.csr_array], vectors: Floats) -> Floats:
+    """Where nodes are by their edges with known ones, see :func:`singular_places`.
+
+    Shapes:
+        vectors ``[known, width * directions]``, result ``[n, width * directions]``.
+    """
+    known, found = vectors.shape[0], []
+    for way, part in zip(ways, np.split(vectors, len(ways), axis=1), strict=True):
+        rows = way[:, :known]
+        found.append(np.sqrt(inverse(totals(rows)))[:, None] * (rows @ part))
+    return np.column_stack(found)

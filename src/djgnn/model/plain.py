@@ -1,0 +1,208 @@
+"""Plain experts: what anyone would try first, as members of the mixture.
+
+They follow no gradient. What they have learned from the training labels are tensors, so that they
+are stored as networks are; they are computed whole, on the CPU, whatever the networks do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from djgnn.graph.operator import SparseOperator
+from djgnn.model.columns import Floats, Surroundings, totals
+from djgnn.model.operators import WholeGraph, mean_normalize
+
+if TYPE_CHECKING:
+    from djgnn.graph.arrivals import Arrivals
+
+ABSENT = 1e-6
+"""Least probability of a class."""
+STEPS, TOLERANCE = 100, 1e-4
+"""Most steps of label propagation, and the change of a probability that ends it."""
+
+
+class PlainExpert(nn.Module):
+    """An expert without gradients; what it learned are a few tensors.
+
+    Args:
+        in_channels: Number of node features F.
+        out_channels: Number of classes.
+        num_nodes: Number of nodes n.
+        directed: Whether edges have a direction.
+
+    Shapes:
+        label ``[n]`` (class of the training nodes, -1 of others), prior ``[classes]``; logits are
+        logarithms of probabilities ``[n, classes]``.
+    """
+
+    epochs: int = 1
+    """Settings, or batches of trees, that validation nodes choose from."""
+    patience: ClassVar[int | None] = None
+    in_batches = False
+    label: Tensor
+
+    def __init__(
+        self, in_channels: int, out_channels: int, num_nodes: int, directed: bool = True
+    ) -> None:
+        super().__init__()
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.num_nodes, self.directed = num_nodes, directed
+        # A parameter, for optimisers and devices ask for one.
+        self.prior = nn.Parameter(torch.ones(out_channels) / max(1, out_channels), False)
+        self.register_buffer("label", torch.full((num_nodes,), -1))
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """No label is known, all classes are equal."""
+        with torch.no_grad():
+            self.prior.fill_(1 / max(1, self.out_channels))
+            self.label.fill_(-1)
+
+    @torch.no_grad()
+    def learn(self, nodes: Tensor, labels: Tensor, class_weight: Tensor | None = None) -> None:
+        """Take the labels of the training nodes."""
+        self.label.fill_(-1)
+        self.label[nodes] = labels
+        weight = torch.ones_like(self.prior) if class_weight is None else class_weight
+        share = torch.bincount(labels, minlength=self.out_channels) * weight
+        self.prior.copy_(share / share.sum())
+
+    def forward(
+        self, x: Any, graph: WholeGraph, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Logits of all nodes; there is no pump loss."""
+        return self.logits(self.probabilities(*self.whole(x, graph))), self.prior.new_zeros(())
+
+    def whole(self, x: Any, graph: WholeGraph) -> tuple[Any, Surroundings]:
+        """The features of all nodes as a matrix, and who is near whom."""
+        features = as_matrix(x if graph.features is None else graph.features)
+        return features, Surroundings.of(graph.adjacency)
+
+    def arriving(self, x: Any, graph: WholeGraph, later: Arrivals, features: Any) -> Tensor:
+        """Logits of nodes that come later; known nodes do not see them.
+
+        Shapes:
+            features ``[m, F]``, result ``[m, classes]``.
+        """
+        near = Surroundings.of(graph.adjacency, later)
+        whole = [as_matrix(part) for part in (x, features)]
+        stacked = sp.csr_array(sp.vstack(whole)) if sp.issparse(whole[0]) else np.vstack(whole)
+        return self.logits(self.probabilities(stacked, near)[self.num_nodes :])
+
+    def probabilities(self, x: Any, near: Surroundings) -> Floats:
+        """Of all nodes, known and later, ``[n, classes]``."""
+        raise NotImplementedError
+
+    def logits(self, probabilities: Floats) -> Tensor:
+        """Their logarithms, on the device of the expert."""
+        kept = np.log(np.maximum(probabilities, ABSENT))
+        return torch.from_numpy(kept).to(self.prior.device, self.prior.dtype)
+
+    def steps(self, x: Any, near: Surroundings, seed: int) -> Iterator[Floats]:
+        """Learn from the labels, epoch after epoch; the probabilities of all nodes after each.
+
+        An expert that was restored goes on from where it was.
+        """
+        yield self.probabilities(x, near)
+
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """What the values of tensors lie between: a file may hold anything."""
+        return {"label": (-1, self.out_channels - 1), "prior": (0, 1)}
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+        for name, (least, most) in self.ranges().items():
+            value = state_dict.get(prefix + name)
+            if value is not None and not bool(((value >= least) & (value <= most)).all()):
+                rest[-1].append(f"{prefix}{name}: must lie between {least} and {most}")
+
+    def known_labels(self, num_nodes: int) -> Floats:
+        """Ones in the columns of the training nodes' classes, ``[num_nodes, classes]``."""
+        label = self.label.cpu().numpy()
+        rows = np.flatnonzero(label >= 0)
+        known = np.zeros((num_nodes, self.out_channels))
+        known[rows, label[rows]] = 1
+        return known
+
+
+class ClassShares(PlainExpert):
+    """Every node has the class shares of the training nodes."""
+
+    def probabilities(self, x: Any, near: Surroundings) -> Floats:
+        """The same for all."""
+        return np.tile(self.prior.double().cpu().numpy(), (near.both.shape[0], 1))
+
+
+class LabelPropagation(PlainExpert):
+    r"""Labels of the training nodes, handed on along the edges in both directions.
+
+    .. math::
+        f_i = \alpha \sum_j M_{ij} f_j + (1 - \alpha) \pi \quad
+        (i \text{ without label}), \qquad f_i = e_{y_i} \quad (i \text{ a training node}),
+
+    with the mean M over neighbours and the class shares :math:`\pi`, which nodes without
+    neighbours have. The answer is the right-hand side for every node: one that is labelled hears
+    the others. How far labels reach, :math:`\alpha`, is chosen on validation nodes.
+
+    Reference:
+        Zhu, Ghahramani, Lafferty: Semi-supervised learning using Gaussian fields and harmonic
+        functions. ICML 2003.
+    """
+
+    reaches: ClassVar = (0.5, 0.8, 0.95, 0.99)
+    epochs = len(reaches)
+    reach: Tensor
+
+    def __init__(
+        self, in_channels: int, out_channels: int, num_nodes: int, directed: bool = True
+    ) -> None:
+        super().__init__(in_channels, out_channels, num_nodes, directed)
+        self.register_buffer("reach", torch.zeros((), dtype=torch.float64))
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """No label, no reach."""
+        super().reset_parameters()
+        self.reach.zero_()
+
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """A reach is a share."""
+        return {**super().ranges(), "reach": (0, 1)}
+
+    def steps(self, x: Any, near: Surroundings, seed: int) -> Iterator[Floats]:
+        """One reach after the other."""
+        for reach in self.reaches:
+            if reach > self.reach:
+                self.reach.fill_(reach)
+                yield self.probabilities(x, near)
+
+    def probabilities(self, x: Any, near: Surroundings) -> Floats:
+        """One step from where the iteration ends."""
+        heard = float(self.reach) * mean_normalize(near.both)
+        known, prior = self.known_labels(heard.shape[0]), self.prior.double().cpu().numpy()
+        fixed, rest = known.max(axis=1, keepdims=True) > 0, np.outer(1 - totals(heard), prior)
+        f = np.where(fixed, known, prior)
+        for _ in range(STEPS):
+            before, f = f, np.where(fixed, known, heard @ f + rest)
+            if np.abs(f - before).max(initial=0) < TOLERANCE:
+                break
+        return np.asarray(heard @ f + rest)
+
+    def voices(self, graph: WholeGraph, node: int) -> list[tuple[int, float]]:
+        """The labelled neighbours of a node and their weights in its answer, largest first."""
+        row = float(self.reach) * mean_normalize(Surroundings.of(graph.adjacency).both[[node]])
+        known = self.label.cpu().numpy()
+        pairs = zip(row.indices.tolist(), row.data.tolist(), strict=True)
+        return sorted((p for p in pairs if known[p[0]] >= 0), key=lambda pair: -pair[1])
+
+
+def as_matrix(x: Any) -> NDArray[Any] | sp.csr_array:
+    """Features on the CPU, dense or sparse."""
+    if isinstance(x, SparseOperator):
+        return x.to_scipy()
+    return x.detach().cpu().numpy() if isinstance(x, Tensor) else x

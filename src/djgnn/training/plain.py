@@ -1,0 +1,66 @@
+"""Passes of plain experts: an update learns from the labels of the training nodes, and no others.
+
+Of several processes the first one does the work and gives the others what it learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from djgnn.model.columns import Floats
+from djgnn.model.operators import WholeGraph
+from djgnn.model.plain import PlainExpert
+
+if TYPE_CHECKING:
+    from djgnn.training.loop import Targets
+    from djgnn.training.optimizer import Adam
+
+
+class StepPasses:
+    """An epoch is a step of :meth:`PlainExpert.steps`; the optimiser has nothing to do.
+
+    Args:
+        module: The expert.
+        inputs: Features and the whole graph.
+        targets: Training nodes and their labels.
+    """
+
+    encoding = None
+
+    def __init__(
+        self, module: PlainExpert, inputs: tuple[Any, WholeGraph], targets: Targets
+    ) -> None:
+        self.module, self.targets = module, targets
+        self.x, self.graph = inputs
+        self._steps: Iterator[Floats] | None = None
+        self._logits = torch.empty(0)
+
+    def update(self, optimizer: Adam, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        """The next step."""
+        module, targets = self.module, self.targets
+        seed = 0 if generator is None else generator.initial_seed()
+        state, logits = self.graph.shared(lambda: self._next(seed))
+        module.load_state_dict(state)
+        self._logits = logits.to(targets.train.device)
+        loss = F.cross_entropy(self._logits[targets.train], targets.train_y, targets.class_weight)
+        return loss, torch.zeros_like(loss)
+
+    @torch.no_grad()
+    def _next(self, seed: int) -> tuple[dict[str, Tensor], Tensor]:
+        """What is known after another step, and the logits; after the last one they stay."""
+        module, targets = self.module, self.targets
+        if self._steps is None:
+            module.learn(targets.train, targets.train_y, targets.class_weight)
+            self._steps = module.steps(*module.whole(self.x, self.graph), seed)
+        found = next(self._steps, None)
+        logits = self._logits if found is None else module.logits(found)
+        return {key: value.cpu() for key, value in module.state_dict().items()}, logits.cpu()
+
+    def evaluate(self) -> Tensor:
+        """Logits of all nodes."""
+        return self._logits
