@@ -1,8 +1,27 @@
 """The small vocabulary of what can go wrong: one error for bad input, one warning per cause."""
 
+from collections.abc import Sequence
+from typing import Any
+
+MOST_LISTED = 20
+
 
 class InputError(ValueError):
     """What came in cannot be used. The message says what, where and how to correct it."""
+
+
+class TableError(InputError):
+    """Tables have several problems; all of them are listed, each with its remedy."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        lines = [f"  {number}. {text}" for number, text in enumerate(problems[:MOST_LISTED], 1)]
+        more = len(problems) - MOST_LISTED
+        lines += [f"  and {more} more"] if more > 0 else []
+        super().__init__("\n".join([f"{len(problems)} problems:", *lines]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TableError, (self.problems,)
 
 
 class DataNotFoundError(InputError):
@@ -35,3 +54,11 @@ class DoubtfulLabelWarning(DJGNNWarning):
 
 class UnseenCategoryWarning(DJGNNWarning):
     """A new node has a category that no node had in training."""
+
+
+class GiveawayWarning(DJGNNWarning):
+    """A feature column alone gives the label away."""
+
+
+class ReadingWarning(DJGNNWarning):
+    """A part of a table was left out, or was read otherwise than it is written."""

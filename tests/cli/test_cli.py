@@ -147,6 +147,7 @@ def test_own_tables_give_the_same_predictions_as_the_data_set(
     djgnn, folder: Path, tmp_path: Path
 ) -> None:
     tables = ("--edges", folder / "edges.csv", "--nodes", folder / "nodes.csv")
+    tables += ("--column", "f*=raw")
     for name, source in (("a", ("--dataset", "own", "--data", folder)), ("b", tables)):
         done = djgnn("fit", *source, "--out", tmp_path / name, *QUICK)
         assert done.returncode == 0, done.stderr

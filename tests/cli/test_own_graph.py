@@ -59,9 +59,8 @@ def tables(later: Graph, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run(djgnn, tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "run"
-    done = djgnn(
-        "fit", "--edges", tables / "edges.csv", "--nodes", tables / "nodes.csv", "--out", out, *FAST
-    )
+    files = ("--edges", tables / "edges.csv", "--nodes", tables / "nodes.csv")
+    done = djgnn("fit", *files, "--column", "f*=raw", "--out", out, *FAST)
     assert done.returncode == 0, done.stderr
     return out
 
@@ -135,9 +134,8 @@ def test_doubtful_nodes_are_flagged(djgnn, tmp_path: Path) -> None:
     edges = [f"{i},{i + 1}" for i in range(25)] + ["26,27"]
     (tmp_path / "e.csv").write_text("source,target\n" + "\n".join(edges) + "\n")
     out = tmp_path / "run"
-    done = djgnn(
-        "fit", "--edges", tmp_path / "e.csv", "--nodes", tmp_path / "n.csv", "--out", out, *FAST
-    )
+    files = ("--edges", tmp_path / "e.csv", "--nodes", tmp_path / "n.csv")
+    done = djgnn("fit", *files, "--column", "two=raw", "--out", out, *FAST)
     assert done.returncode == 0, done.stderr
     flags = {r["node"]: r["flags"] for r in rows((out / "predictions.csv").read_text())}
     assert flags["28"] == "isolated featureless unreached"

@@ -49,10 +49,12 @@ def test_every_format_gives_the_same_graph(graph: Graph, tmp_path: Path) -> None
     sources = [
         Source(dataset="own", data=tmp_path),
         Source(graph=tmp_path / "own.npz"),
-        Source(graph=tmp_path / "own.graphml"),
-        Source(edges=tmp_path / "own.graphml"),
-        *(Source(edges=tmp_path / f"e.{s}", nodes=tmp_path / f"n.{s}") for s in ("csv", "tsv")),
-        Source(edges=tmp_path / "e.parquet", nodes=tmp_path / "n.parquet"),
+        Source(graph=tmp_path / "own.graphml", column=["f*=raw"]),
+        Source(edges=tmp_path / "own.graphml", column=["f*=raw"]),
+        *(
+            Source(edges=tmp_path / f"e.{s}", nodes=tmp_path / f"n.{s}", column=["f*=raw"])
+            for s in ("csv", "tsv", "parquet")
+        ),
     ]
     assert {load(source).content_hash for source in sources} == {graph.content_hash}
 
@@ -88,6 +90,7 @@ def test_columns_can_be_named_and_left_out(djgnn: Callable[..., Any], tmp_path: 
             id_column="k",
             label="kind",
             features=["n2"],
+            column=["n2=raw"],
             duplicates="mean",
         )
     )

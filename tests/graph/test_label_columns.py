@@ -16,18 +16,26 @@ def labelled(values: list[str | None], **options: object) -> Graph:
     return from_frames(EDGES, nodes, **options)
 
 
-@pytest.mark.parametrize("values", [["ham", "ham ", "a", "a"], ["1", "1.0", "2", "2"]])
-def test_classes_that_look_alike_are_pointed_at(values: list[str | None]) -> None:
+def test_classes_that_look_alike_are_pointed_at() -> None:
     with pytest.warns(DoubtfulLabelWarning, match="are taken for two classes"):
-        graph = labelled(values)
+        graph = labelled(["1", "1.0", "2", "2"])
     assert graph.num_classes == 3
+    assert labelled(["ham", "ham ", "a", "a"]).num_classes == 2
 
 
-@pytest.mark.parametrize("word", ["NA", "nan", "NULL", "None", "?", "n/a"])
+@pytest.mark.parametrize("word", ["NA", "nan", "NULL", "None", "n/a", "\\N", " "])
+def test_words_for_a_missing_label_are_no_class(word: str) -> None:
+    graph = labelled(["a", "b", word, "a"])
+    assert (graph.y.tolist(), graph.class_names) == ([0, 1, -1, 0], ("a", "b"))
+
+
+@pytest.mark.parametrize("word", ["?", "unknown", "missing"])
 def test_a_class_that_looks_like_a_missing_label_is_pointed_at(word: str) -> None:
     with pytest.warns(DoubtfulLabelWarning, match=r"looks like a missing label.*`unknown=`"):
         graph = labelled(["a", "b", word, "a"])
     assert word in graph.classes()
+    with pytest.warns(DoubtfulLabelWarning, match="looks like a missing label"):
+        assert "NA" in labelled(["a", "b", "NA", "a"], unknown=("",)).classes()
     assert labelled(["a", "b", word, "a"], unknown=("", word)).y.tolist() == [0, 1, -1, 0]
 
 

@@ -18,7 +18,8 @@ OPTIONS: dict[str, Any] = {"node": "k", "source": "p", "target": "q", "weight": 
 
 
 def graph(**options: Any) -> Graph:
-    return from_frames(pl.DataFrame(EDGES), pl.DataFrame(NODES), **{**OPTIONS, **options})
+    given = {**OPTIONS, "columns": {"a=b": "raw"}, **options}
+    return from_frames(pl.DataFrame(EDGES), pl.DataFrame(NODES), **given)
 
 
 def later(known: Graph, nodes: Any, edges: Any = None, **options: Any) -> Graph:
@@ -33,7 +34,11 @@ NEW = {"k": ["z"], "zip": [75001], "a=b": ["4"], "name": ["y"]}
 def test_columns_levels_and_rules_are_kept() -> None:
     known = graph(duplicates="sum", symmetric=True, exclude=["name"])
     said = known.card["tables"]
-    assert said["features"] == [["zip", ["75001", "A1"]], ["a=b", None]]
+    assert [(c["name"], c["kind"]) for c in said["columns"]] == [
+        ("zip", "category"),
+        ("a=b", "raw"),
+    ]
+    assert said["columns"][0]["levels"] == ["75001", "A1"]
     assert (said["duplicates"], said["symmetric"], said["unused"]) == ("sum", True, ["name"])
     roles = {"node": "k", "source": "p", "target": "q", "weight": "fee", "label": "", "split": ""}
     assert said["roles"] == roles
@@ -69,7 +74,7 @@ def test_a_usual_name_is_found_where_the_old_one_is_gone() -> None:
 
 def test_graphml_and_tables_follow_each_other(tmp_path: Any) -> None:
     write_graphml(Graph(np.array([[0], [1]]), 2, x=np.array([[1.0], [2]])), tmp_path / "g.graphml")
-    known = read_graphml(tmp_path / "g.graphml")
+    known = read_graphml(tmp_path / "g.graphml", columns={"f0": "raw"})
     frames = ({"source": ["z"], "target": ["0"]}, {"id": ["z"], "f0": [3]})
     new = later(known, frames[1], frames[0])
     assert (new.node_names, new.x.tolist()) == (("z", "0", "1"), [[3], [0], [0]])
@@ -83,6 +88,12 @@ def test_a_graph_that_does_not_come_from_tables_has_no_options() -> None:
 
 def test_a_damaged_card_is_an_error() -> None:
     known = graph()
-    for wrong in ({"roles": {}}, 7, {**known.card["tables"], "features": [["zip"]]}):
+    old = {key: value for key, value in known.card["tables"].items() if key != "columns"}
+    for wrong in (
+        {**old, "features": [["zip"]]},
+        {"roles": {}},
+        7,
+        {**known.card["tables"], "columns": [{"name": "zip"}]},
+    ):
         with pytest.raises(InputError, match=r"card\['tables'\]: damaged, .*; fit again"):
             reading_of(dataclasses.replace(known, card={"tables": wrong}))

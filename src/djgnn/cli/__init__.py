@@ -17,7 +17,7 @@ def main() -> None:
     from djgnn.cli.app import app
     from djgnn.cli.options import with_flags
     from djgnn.cli.terminal import printable
-    from djgnn.errors import InputError, ProcessLostError
+    from djgnn.errors import InputError, ProcessLostError, TableError
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and "utf" not in stream.encoding.lower():
@@ -26,7 +26,9 @@ def main() -> None:
     try:
         app(prog_name="djgnn")
     except InputError as error:
-        text, status = f"error: {printable(with_flags(' '.join(str(error).splitlines())))}", 2
+        lines = str(error).splitlines() if isinstance(error, TableError) else [str(error)]
+        lines = [printable(with_flags(" ".join(line.splitlines()))) for line in lines]
+        text, status = "error: " + "\n".join(lines), 2
     except KeyboardInterrupt:
         text, status = "stopped", 130
     except BrokenPipeError:

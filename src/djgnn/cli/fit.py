@@ -9,11 +9,12 @@ import numpy as np
 from rich.console import Console
 
 from djgnn.cli.memory import largest_block, training_memory
-from djgnn.cli.options import FitOptions, Recipe, Source, load
+from djgnn.cli.options import FitOptions, Recipe, Source, load, say_reading
 from djgnn.cli.terminal import epochs, escape, stoppable, warn
 from djgnn.errors import InputError
 from djgnn.graph import Graph, random_splits, reading_of
 from djgnn.graph.convert import scale_remark
+from djgnn.graph.table_rules import shorten, trained_columns
 from djgnn.training.checkpoint import Checkpoint, fingerprint
 from djgnn.training.config import RunConfig
 from djgnn.training.distributed import Group, join
@@ -40,6 +41,7 @@ def fit_source(source: Source, recipe: Recipe, options: FitOptions) -> tuple[dic
         config = recipe.resolve(source.dataset)
         graph = group.in_turn(lambda: _trainable(load(source), source, options.seed))
         warn(scale_remark(graph) if group.first else None)
+        say_reading(graph, options.quiet or options.as_json or not group.first)
         card = group.shared(lambda: _finished(graph, config, options))
         if card is None:
             card = run_fit(graph, config, options, group)
@@ -66,9 +68,12 @@ def _trainable(graph: Graph, source: Source, seed: int) -> Graph:
         label = "" if tables is None else f", column {tables['roles'].get('label', '')!r},"
         problem = f"the labels{label} are all different, so no class has two nodes"
     if problem:
+        tables = reading_of(graph).get("known")
+        names = [] if tables is None else [*trained_columns(tables), *tables["unused"]]
+        columns = f" and columns {shorten(names)}" if names else ""
         raise InputError(
             f"{where}: {problem}; name the column of the classes with --label, and fill it for "
-            f"some nodes of two classes or more (got {known.size or 'no'} labels)"
+            f"some nodes of two classes or more (got {known.size or 'no'} labels{columns})"
         )
     return graph if graph.num_splits else random_splits(graph, random_state=seed)
 

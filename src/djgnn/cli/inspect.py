@@ -7,7 +7,18 @@ from typing import Annotated, Any
 from rich.console import Console
 from rich.table import Table
 
-from djgnn.cli.options import Data, Device, Json, Recipe, Seed, Source, load, option, with_options
+from djgnn.cli.options import (
+    Data,
+    Device,
+    Json,
+    Recipe,
+    Seed,
+    Source,
+    load,
+    option,
+    say_reading,
+    with_options,
+)
 from djgnn.cli.terminal import escape, print_json, warn, wide_console
 from djgnn.errors import InputError
 
@@ -30,6 +41,7 @@ def inspect(
 
     config, graph = recipe.resolve(source.dataset), load(source)
     warn(scale_remark(graph))
+    say_reading(graph, as_json)
     found = {**measure_graph(graph, seed), "cost": None}
     if cost and graph.y is not None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import typer
 
-from djgnn.cli.terminal import warnings_once
+from djgnn.cli.terminal import printable, warnings_once
 from djgnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ WHOLE = (".graphml", ".npz")
 READING = {f"{name}_column": name for name in ("split", "source", "target", "weight")}
 READING |= {"id_column": "node", "label": "label", "symmetric": "symmetric"}
 READING |= {name: name for name in ("features", "exclude", "duplicates", "unknown")}
+READING |= {"column": "columns", "header": "header", "separator": "separator"}
 FLAGS = {name: f"--{field.replace('_', '-')}" for field, name in READING.items()}
 FLAGS |= {"features": "--feature", "overwrite": "--overwrite"}
 
@@ -62,6 +64,19 @@ class Source:
         option("Add the reverse of every edge, or not (default).", "--symmetric/--directed"),
     ] = None
     data: Data = None
+    column: Annotated[
+        Texts,
+        option(
+            "What a node column is: NAME=number, category, text, date, truth, raw (a number as it "
+            "is) or drop; NAME may be a pattern; may be repeated."
+        ),
+    ] = None
+    header: Annotated[
+        Text, option("Which tables have a header line: both, edges, nodes or none.")
+    ] = None
+    separator: Annotated[
+        Text, option("Between cells: comma, semicolon, tab, bar, space or the character.")
+    ] = None
     id_column: Annotated[Text, option("Node column with the ids.")] = None
     split_column: Annotated[Text, option("Node column with train, val or test.")] = None
     source_column: Annotated[Text, option("Edge column: from.")] = None
@@ -77,7 +92,11 @@ class Source:
         Text, option("An edge listed twice: first (default), sum, mean, max or error.")
     ] = None
     unknown: Annotated[
-        Texts, option("Label that means unknown, besides an empty one; -1 by default, '' = none.")
+        Texts,
+        option(
+            "Label that means unknown, besides an empty one; -1, NA, null and the like by default, "
+            "'' = none."
+        ),
     ] = None
     metric: Annotated[Text, option("Score of an own graph: accuracy or roc_auc.")] = None
 
@@ -86,7 +105,13 @@ class Source:
         said = {name: getattr(self, field) for field, name in READING.items()}
         said["exclude"] = tuple(self.exclude or ())
         said["unknown"] = ("", *self.unknown) if self.unknown else None
-        return {key: value for key, value in said.items() if value not in (None, [], ())}
+        said["columns"] = {}
+        for pair in self.column or []:
+            name, equals, kind = pair.rpartition("=")
+            if not equals or not name:
+                raise InputError(f"--column: must be NAME=KIND (got {pair!r})")
+            said["columns"][name] = kind
+        return {key: value for key, value in said.items() if value not in (None, [], (), {})}
 
 
 @dataclass(frozen=True)
@@ -252,6 +277,14 @@ def load(
             f"--metric roc_auc: needs two classes; use accuracy (got {graph.num_classes} classes)"
         )
     return replace(graph, card={**graph.card, "metric": source.metric})
+
+
+def say_reading(graph: Graph, quiet: bool) -> None:
+    """Print how tables were read and what was done with each column, on standard error."""
+    from djgnn.graph.table_rules import reading_lines
+
+    for line in [] if quiet else reading_lines(graph):
+        print(printable(line), file=sys.stderr)
 
 
 def with_flags(text: str) -> str:

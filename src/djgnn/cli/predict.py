@@ -65,7 +65,8 @@ def _of_new_nodes(run: Path, source: Source, device: str) -> str:
     from djgnn.training.stored import load_model
 
     stored = load_model(run, choose_device(device))
-    reading = reading_of(stored.graph)
+    # The features of a graph that does not come from tables were used as they are.
+    reading = reading_of(stored.graph) or {"columns": {"*": "raw"}}
     with warnings_once():
         graph = load(source, others=stored.graph.names(), reading=reading)
         # The classes are those of the model; labels of the later graph are ignored.

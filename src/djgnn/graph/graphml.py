@@ -13,8 +13,9 @@ from defusedxml.ElementTree import parse
 from djgnn.errors import InputError
 from djgnn.graph.files import atomic_write, readable_file
 from djgnn.graph.graph import Graph
-from djgnn.graph.table_files import check_distinct, check_writable, node_tables
+from djgnn.graph.table_files import check_writable, node_tables
 from djgnn.graph.table_rules import TableOptions
+from djgnn.graph.table_text import Table, check_distinct
 from djgnn.graph.tables import assemble
 
 ID, SOURCE, TARGET = "<node id>", "<edge source>", "<edge target>"
@@ -68,7 +69,7 @@ def read_graphml(path: str | Path, **options: Unpack[TableOptions]) -> Graph:
         back = edges[undirected].filter(pl.col(SOURCE) != pl.col(TARGET))
         back = back.rename({SOURCE: TARGET, TARGET: SOURCE}).select(edges.columns)
         edges = edges.vstack(back)
-    return assemble(f"{file} (edges)", edges, f"{file} (nodes)", nodes, options)
+    return assemble(Table(f"{file} (edges)", edges), Table(f"{file} (nodes)", nodes), options)
 
 
 def _parse(file: Path) -> tuple[pl.DataFrame, pl.DataFrame, list[int]]:

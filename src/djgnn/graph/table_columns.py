@@ -1,4 +1,4 @@
-"""Where a column becomes features (see :func:`encode_column`), labels, a split or weights."""
+"""Where a column becomes labels, a split or weights; and which features give the label away."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -8,117 +8,21 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from djgnn.errors import DoubtfulLabelWarning, InputError, UnseenCategoryWarning
-from djgnn.graph.convert import compact
+from djgnn.errors import DoubtfulLabelWarning, GiveawayWarning, InputError
+from djgnn.graph.cells import GAPS, blank, check_rows, parse_numbers
 from djgnn.graph.labels import class_order, plain_number
-from djgnn.graph.table_files import COMMA, check_rows
-from djgnn.graph.table_rules import Features
+from djgnn.graph.table_rules import UNKNOWN
 
-MOST_CATEGORIES = 64
-FEW_CATEGORIES = 8
-TRUTH = {"true": "1", "false": "0"}
 PARTS = {
     **dict.fromkeys(("train", "training", "tr"), 0),
     **dict.fromkeys(("val", "valid", "validation", "dev"), 1),
     **dict.fromkeys(("test", "testing", "te"), 2),
 }
 # Words for a missing label in other programs. One of them could be a class: only a warning.
-MISSING = frozenset(("na", "n/a", "nan", "null", "none", "nil", "?", "unknown", "missing"))
-
-
-def read_features(
-    where: str, frame: pl.DataFrame, known: Features | None = None
-) -> tuple[Any, Features]:
-    """A matrix from the feature columns of a node table.
-
-    Args:
-        where: The file, for messages.
-        frame: The feature columns.
-        known: What they were in an earlier table; found out by default.
-
-    Returns:
-        The matrix, ``None`` without columns; and for every column ``None`` if it holds numbers,
-        else its categories.
-
-    Raises:
-        InputError: At a missing value, a text among numbers, or a column of free text.
-    """
-    if not frame.width:
-        return None, {}
-    plain = [
-        c if c.dtype.is_numeric() or c.dtype == pl.Boolean else c.cast(pl.String)
-        for c in frame.get_columns()
-    ]
-    # All columns at once: whatever is a finite number everywhere needs no second look.
-    numbers = pl.DataFrame([c.alias(str(place)) for place, c in enumerate(plain)]).select(
-        pl.all().cast(pl.Float32, strict=False)
-    )
-    finite = numbers.select(pl.all().is_finite().fill_null(False).all()).row(0)
-    encoded: list[pl.Series] = []
-    found: dict[str, Sequence[str] | None] = {}
-    for place, column in enumerate(plain):
-        levels = None if known is None else known[column.name]
-        given = numbers[:, place] if finite[place] else None
-        parts, levels = encode_column(where, column, given, levels, trained=known is not None)
-        found[column.name] = levels
-        encoded += parts
-    matrix = pl.DataFrame([c.alias(str(place)) for place, c in enumerate(encoded)]).to_numpy()
-    return compact(matrix), found
-
-
-def encode_column(
-    where: str,
-    column: pl.Series,
-    numbers: pl.Series | None,
-    levels: Sequence[str] | None,
-    trained: bool,
-) -> tuple[list[pl.Series], Sequence[str] | None]:
-    """The features of one column: a number as it is, a category as one column per level.
-
-    Args:
-        where: The file, for messages.
-        column: Numbers, truth values or text.
-        numbers: The same as float32, if every cell is a finite number.
-        levels: The categories of an earlier table.
-        trained: Whether the column was in an earlier table; without `levels` it was a number.
-
-    Returns:
-        Columns of float32; and the categories, ``None`` for numbers.
-
-    Raises:
-        InputError: At a cell that does not fit, or if the column is empty or free text.
-    """
-    if levels is None:
-        numbers = _numbers(where, column, trained) if numbers is None else numbers
-        if numbers is not None:
-            return [numbers], None
-        text = column.cast(pl.String)
-        levels = sorted(text.filter(text != "").unique().to_list())
-        rows, named = len(column), f"{where}: column {column.name!r}"
-        if not levels:
-            remedy = "drop it or leave it out with `exclude=`"
-            raise InputError(f"{named} is empty; {remedy} (got {rows} empty cells)")
-        if len(levels) > max(FEW_CATEGORIES, min(MOST_CATEGORIES, rows // 2)):
-            raise InputError(
-                f"{named} is free text, {len(levels)} different values in {rows} rows; encode it "
-                f"as numbers or leave it out with `exclude=` (got {levels[0][:40]!r})"
-            )
-    codes = _codes(where, column, levels)
-    return [(codes == code).cast(pl.Float32) for code in range(len(levels))], levels
-
-
-def feature_names(columns: Features) -> list[str]:
-    """The names of the columns of the matrix that :func:`read_features` makes.
-
-    Example:
-        >>> feature_names({"size": None, "hue": ("red", "sky")})
-        ['size', 'hue=red', 'hue=sky']
-    """
-    return [
-        name if level is None else f"{name}={level}"
-        for name, levels in columns.items()
-        for level in ((None,) if levels is None else levels)
-    ]
+MISSING = frozenset((*GAPS, "nil", "?", "unknown", "missing"))
+MOST_CLASSES = 100
+MOST_REAL = 20
+GIVEAWAY = 0.98
 
 
 def read_weights(where: str, column: pl.Series) -> NDArray[np.float64]:
@@ -127,81 +31,35 @@ def read_weights(where: str, column: pl.Series) -> NDArray[np.float64]:
     Raises:
         InputError: At the first cell that is not.
     """
-    values = column.str.strip_chars() if column.dtype == pl.String else column
-    numbers = values.cast(pl.Float64, strict=False)
-    good = numbers.is_finite().fill_null(False) & (numbers >= 0).fill_null(False)
-    check_rows(where, column, ~good, "a weight is a number of zero or more")
+    numbers = parse_numbers(column)
+    good = (numbers >= 0).fill_null(False)
+    check_rows(where, column, ~good, "a weight is a number of zero or more; correct it or use none")
     return numbers.to_numpy()
 
 
-def _numbers(where: str, column: pl.Series, trained: bool) -> pl.Series | None:
-    """The column as float32, ``None`` if it is text; a mixture is an error.
-
-    In a column that was a number in training, text is an error too. Numbers with a decimal comma
-    are an error and not text.
-    """
-    text, is_text = column, column.dtype == pl.String
-    if is_text:
-        text = column.str.strip_chars()
-        text = text.set(text == "", None)
-        text = text.str.to_lowercase().replace(TRUTH) if trained else text
-    numbers = text.cast(pl.Float32, strict=False)
-    filled, figures = text.count(), numbers.count()
-    remedy = "correct it or leave the column out with `exclude=`"
-    if not trained and (2 * figures <= filled or filled == 0):
-        commas = text.str.contains(COMMA).fill_null(False) if is_text else text.is_null()
-        if filled and 2 * (int(commas.sum()) + figures) > filled:
-            check_rows(where, column, commas, f"is not a number; {remedy}")
-        return None
-    problem, empty = f"is not a finite number; {remedy}", "is empty; fill it or drop the column"
-    if trained:
-        problem = "is not a finite number, as the model was trained with; correct it"
-        empty = "is empty; fill it with a number"
-    check_rows(where, column, ~numbers.is_finite().fill_null(False), problem, empty)
-    return numbers
-
-
-def _codes(where: str, column: pl.Series, levels: Sequence[str]) -> pl.Series:
-    """The place of every cell in `levels`, -1 if it is empty; or unseen, with a warning."""
-    text = column.cast(pl.String)
-    if column.dtype.is_float():
-        text = column.fill_nan(None).cast(pl.String)
-        text = text.zip_with(text.is_in(list(levels)), text.str.strip_suffix(".0"))
-    if column.dtype == pl.Boolean:  # "True" in one program's text is "true" in another's
-        text = text.replace({level.casefold(): level for level in levels})
-    text = text.set(text == "", None)
-    codes = text.cast(pl.Enum(levels), strict=False).to_physical().cast(pl.Int64)
-    unseen = (codes.is_null() & text.is_not_null()).to_numpy()
-    if unseen.any():
-        row, count = int(np.argmax(unseen)), int(unseen.sum())
-        warnings.warn(
-            f"{where}: row {row + 1}, column {column.name!r}: {str(text[row])[:80]!r} was never "
-            f"seen in training and counts as no category ({count} such rows)",
-            UnseenCategoryWarning,
-            stacklevel=5,
-        )
-    return codes.fill_null(-1)
-
-
 def read_labels(
-    where: str, column: pl.Series, unknown: Sequence[str]
+    where: str, column: pl.Series, unknown: Sequence[str] | None
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Classes from a column of a node table: the distinct values in their order.
 
     Args:
         where: The file, for messages.
-        column: The labels.
-        unknown: What means unknown besides an empty cell and NaN.
+        column: The labels; spaces around them do not count.
+        unknown: What means unknown besides an empty cell; by default -1, NA, null and the like.
 
     Returns:
         The class of every node, -1 = unknown; and the names of the classes.
 
     Raises:
-        InputError: If treating ``-1`` as unknown leaves fewer than two classes.
+        InputError: If treating ``-1`` as unknown leaves fewer than two classes, or if these are no
+            classes but numbers, or more than 100.
     """
-    text = column.cast(pl.String)
+    text = column.cast(pl.String).str.strip_chars()
+    text = text.set(text == "", None)
     words = text.unique().drop_nulls().to_list()
-    met, none = set(map(plain_number, words)), set(map(plain_number, unknown))
+    met, none = set(map(plain_number, words)), set(map(plain_number, unknown or UNKNOWN))
+    if unknown is None:
+        none |= {word for word in met if word.lower() in GAPS}
     missing = text.is_null() | text.is_in([word for word in words if plain_number(word) in none])
     if column.dtype.is_float():
         missing |= column.is_nan().fill_null(True)
@@ -212,12 +70,73 @@ def read_labels(
             f"classes are left; if -1 is a class, say with `unknown=` that only an empty cell is "
             f"unknown, '' (got classes {names})"
         )
-    unmet = [word for word in unknown if plain_number(word) not in met | {"", "-1"}]
+    _check_classes(where, column.name, names)
+    unmet = [word for word in unknown or () if plain_number(word) not in met | {"", "-1"}]
     for doubt in _doubts(names, unmet):
         message = f"{where}: column {column.name!r}: {doubt}"
         warnings.warn(message, DoubtfulLabelWarning, stacklevel=4)
     known = text.set(missing, None).cast(pl.Enum(names))
     return known.to_physical().cast(pl.Int64).fill_null(-1).to_numpy(), tuple(names)
+
+
+def _check_classes(where: str, column: str, classes: Sequence[str]) -> None:
+    """Refuse a target that is a number, or of too many classes.
+
+    Raises:
+        InputError: With how to mend it.
+    """
+    numbers = parse_numbers(pl.Series(classes, dtype=pl.String))
+    real = numbers.null_count() == 0 and bool((numbers != numbers.round()).any())
+    if len(classes) <= (MOST_REAL if real else MOST_CLASSES):
+        return
+    problem = f"holds {len(classes)} classes, more than {MOST_CLASSES}"
+    remedy = "join the rare ones into one, or name another column with `label=`"
+    if numbers.null_count() == 0:
+        problem = f"holds {len(classes)} different numbers, a quantity and not classes"
+        remedy = "cut it into a few ranges in a column of its own, and name that with `label=`"
+    raise InputError(
+        f"{where}: column {column!r} {problem}; {remedy} (got {', '.join(classes[:3])}, ...)"
+    )
+
+
+def warn_of_giveaways(where: str, frame: pl.DataFrame, y: NDArray[np.int64]) -> None:
+    """Warn of each column that alone gives the label of nearly all labelled nodes.
+
+    Every labelled node is guessed by the commonest class of the other labelled nodes with the same
+    value.
+
+    Args:
+        where: The file, for the message.
+        frame: The feature columns.
+        y: The class of every node, -1 = unknown.
+    """
+    labelled = y >= 0
+    classes = pl.Series("class", y[labelled])
+    total = len(classes)
+    if total < 20:
+        return
+    largest = np.bincount(y[labelled]).max() / total
+    for column in frame.get_columns():
+        if column.dtype.is_float() or column.dtype.is_nested():
+            continue
+        values = blank(column.filter(labelled).cast(pl.String)).alias("value")
+        if 3 * values.n_unique() > total:
+            continue
+        counts = pl.DataFrame([values, classes]).drop_nulls().group_by("value", "class").len()
+        counts = counts.sort("len", descending=True)
+        best = counts.group_by("value").agg(
+            first=pl.col("len").first(), second=pl.col("len").slice(1, 1).sum()
+        )
+        # Without the node itself its class must still be the commonest.
+        right = best.filter(pl.col("first") - 1 > pl.col("second"))["first"].sum() / total
+        if right >= GIVEAWAY and 1 - right < 0.5 * (1 - largest):
+            warnings.warn(
+                f"{where}: column {column.name!r} alone gives the label of {right:.0%} of the "
+                f"labelled nodes; leave it out with `columns=` {column.name}=drop if it is not "
+                "known in advance",
+                GiveawayWarning,
+                stacklevel=4,
+            )
 
 
 def _doubts(classes: Sequence[str], unmet: Sequence[str]) -> Iterator[str]:

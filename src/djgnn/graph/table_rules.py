@@ -3,50 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+
+import msgspec
 
 from djgnn.checking import check_file
-from djgnn.errors import InputError
+from djgnn.errors import InputError, TableError
 
 if TYPE_CHECKING:
     from djgnn.graph.graph import Graph
 
 DUPLICATES = ("first", "sum", "mean", "max", "error")
 USUAL_NAMES = {
-    "source": ("source", "src", "from", "u", "source_id", "source_node", "head", "node1", "id1"),
-    "target": ("target", "dst", "to", "v", "target_id", "target_node", "tail", "node2", "id2"),
+    "source": (
+        *("source", "src", "from", "u", "source_id", "source_node", "head", "node1", "id1", "id_1"),
+        *("node_1", "from_id", "src_id", "from_node", "fromnodeid", "start", "sender", "citing"),
+    ),
+    "target": (
+        *("target", "dst", "to", "v", "target_id", "target_node", "tail", "node2", "id2", "id_2"),
+        *("node_2", "to_id", "dst_id", "to_node", "tonodeid", "end", "receiver", "cited"),
+    ),
     "weight": ("weight", "w", "edge_weight"),
     "node": ("node", "id", "node_id", "nodeid", "name", "node_name"),
     "label": ("label", "class", "y", "target", "labels", "classes"),
     "split": ("split", "partition"),
 }
 UNKNOWN = ("", "-1")
-Features = Mapping[str, Sequence[str] | None]
+HEADERS = ("both", "edges", "nodes", "none")
 
 
 class Reading(TypedDict):
     """How the tables of a graph were read: what ``graph.card["tables"]`` holds.
 
-    Roles name their column, ``""`` = none. Feature columns are in their order, each with its
-    categories, ``None`` for numbers; unused are the other columns of the node table.
+    Roles name their column, ``""`` = none. Columns are what the encoders learned, see
+    :mod:`djgnn.graph.encoders`; version 0.1 wrote `features` instead, each with its categories,
+    ``None`` for numbers. Unused are the other columns of the node table. Notes say in words how the
+    files were read.
     """
 
     roles: dict[str, str]
-    features: list[tuple[str, list[str] | None]]
+    columns: NotRequired[list[dict[str, Any]]]
+    features: NotRequired[list[tuple[str, list[str] | None]]]
     unused: list[str]
     symmetric: bool
     duplicates: str
     unknown: list[str]
+    notes: NotRequired[list[str]]
 
 
 class TableOptions(TypedDict, total=False):
     """The keywords of `read_tables`, `from_frames` and `read_graphml`.
 
     Args:
-        source: Column of the edge table; ``None`` = found by its usual names.
+        source: Column of the edge table; ``None`` = found by its usual names and by which columns
+            name nodes.
         target: Column of the edge table.
         weight: Column of the edge table, ``""`` = do not use any.
-        node: Column of the node table with the ids.
+        node: Column of the node table with the ids; ``None`` = the one that the edges refer to.
         label: Column with the classes, ``""`` = none. Classes are sorted, by number if all are.
         split: Column with train / val / test or nothing, ``""`` = none.
         features: Feature columns, ``[]`` = none; all other columns by default.
@@ -54,7 +67,15 @@ class TableOptions(TypedDict, total=False):
         duplicates: What an edge listed twice means: ``first`` counts (the default), ``sum``,
             ``mean`` or ``max`` of the weights (1 without weights), or ``error``.
         symmetric: Add the reverse of every edge; an edge and its reverse are then duplicates.
-        unknown: Cells of the label column that mean unknown, empty ones and ``-1`` by default.
+        unknown: Cells of the label column that mean unknown; by default empty ones, ``-1``, ``NA``,
+            ``null`` and the like.
+        columns: What columns are, by name or pattern: ``{"zip": "category", "f*": "raw"}``; one of
+            number, category, text, date, truth, raw (a number as it is, text as a category) and
+            drop.
+        header: Which tables have a header line: ``both``, ``edges``, ``nodes`` or ``none``; found
+            out by default.
+        separator: Between cells of both tables: comma, semicolon, tab, bar, space or the character;
+            found out by default.
         others: Names of nodes that edges may lead to though the node table has no row for them;
             they come after its nodes, without features or labels.
         known: How earlier tables were read, see :func:`reading_of`: the same columns are used, and
@@ -72,7 +93,10 @@ class TableOptions(TypedDict, total=False):
     exclude: Sequence[str]
     duplicates: str
     symmetric: bool
-    unknown: Sequence[str]
+    unknown: Sequence[str] | None
+    columns: Mapping[str, str]
+    header: str | None
+    separator: str | None
     others: Sequence[str]
     known: Reading | None
     name: str | None
@@ -98,7 +122,7 @@ def find_columns(
     """
     known = options.get("known")
     before = known["roles"] if known else {}
-    trained = dict(known["features"]) if known and "node" in roles else {}
+    trained = trained_columns(known) if known and "node" in roles else []
     left = [column for column in found if column not in trained]
     picked: dict[str, str | None] = {}
     for role in roles:
@@ -110,9 +134,12 @@ def find_columns(
         column = next((c for c in (guesses if given is None else [given]) if c in left), None)
         if column is None and (given or role in ("node", "source", "target")):
             wanted = repr(given) if given is not None else " or ".join(USUAL_NAMES[role][:4])
+            check = "it has no header line, so columns are named by their place"
+            if "column_1" not in found:
+                check = "check that the first line is a header"
             raise InputError(
-                f"{where}: no column {wanted} for the {role}; name it with `{role}=` and check "
-                f"that the first line is a header (got columns {shorten(left)})"
+                f"{where}: no column {wanted} for the {role}; name it with `{role}=`; {check} "
+                f"(got columns {shorten(left)})"
             )
         picked[role] = column
         left = [other for other in left if other != column]
@@ -148,7 +175,7 @@ def feature_columns(
     chosen = {name: None for name in chosen if name not in (exclude or ())}
     known = options.get("known")
     if known:
-        trained = dict(known["features"])
+        trained = trained_columns(known)
         seen = {*trained, *known["unused"], *map(known["roles"].get, ("label", "split"))}
         problems += [
             f"no feature column {name!r}, which the model was trained with; "
@@ -163,8 +190,10 @@ def feature_columns(
             if name not in seen
         ]
         chosen = dict.fromkeys(trained)
-    if problems:
+    if len(problems) == 1:
         raise InputError(f"{where}: {problems[0]} (got columns {shorten(found)})")
+    if problems:
+        raise TableError([f"{where}: {problem}" for problem in problems])
     return list(chosen)
 
 
@@ -196,5 +225,27 @@ def reading_of(graph: Graph) -> TableOptions:
     card = graph.card.get("tables")
     if card is None:
         return {}
-    check_file(card, Reading, f"{graph.name}: card['tables']", "fit again")
+    from djgnn.graph.encoders import stored_encoders
+
+    place = f"{graph.name}: card['tables']"
+    check_file(card, Reading, place, "fit again")
+    try:
+        stored_encoders(card)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{place}: damaged, columns: {error}; fit again") from error
     return {"symmetric": card["symmetric"], "duplicates": card["duplicates"], "known": card}
+
+
+def trained_columns(reading: Reading) -> list[str]:
+    """The feature columns of tables that were read before."""
+    if "columns" in reading:
+        return [column["name"] for column in reading["columns"] if column["kind"] != "drop"]
+    return [name for name, _ in reading.get("features", ())]
+
+
+def reading_lines(graph: Graph) -> list[str]:
+    """How the tables of a graph were read, and what was done with each column, in words."""
+    from djgnn.graph.encoders import lines_of, stored_encoders
+
+    known = reading_of(graph).get("known")
+    return [] if known is None else [*known.get("notes", ()), *lines_of(stored_encoders(known))]

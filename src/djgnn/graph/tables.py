@@ -1,34 +1,37 @@
 """Own graphs: an edge table and a node table to a `Graph`."""
 
-import secrets
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
+import msgspec
 import numpy as np
 import polars as pl
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from djgnn.errors import InputError
-from djgnn.graph.files import readable_file
+from djgnn.checking import json_values
+from djgnn.errors import InputError, ReadingWarning
+from djgnn.graph.cells import Problems, check_rows
+from djgnn.graph.column_kinds import read_columns
+from djgnn.graph.encoders import Encoder, join_blocks, stored_encoders
 from djgnn.graph.graph import Graph
-from djgnn.graph.table_columns import (
-    feature_names,
-    read_features,
-    read_labels,
-    read_split,
-    read_weights,
-)
-from djgnn.graph.table_files import check_rows, polars_frame, read_table
+from djgnn.graph.references import ROWS, refer
+from djgnn.graph.table_columns import read_labels, read_split, warn_of_giveaways
+from djgnn.graph.table_edges import edge_fields, read_ids
+from djgnn.graph.table_files import polars_frame, read_table
 from djgnn.graph.table_rules import (
     DUPLICATES,
+    HEADERS,
     UNKNOWN,
-    Features,
+    USUAL_NAMES,
     TableOptions,
     feature_columns,
     find_columns,
+    trained_columns,
 )
+from djgnn.graph.table_text import Table, guess_header
 
 
 def read_tables(edges: str | Path, nodes: str | Path, **options: Unpack[TableOptions]) -> Graph:
@@ -58,10 +61,40 @@ def read_tables(edges: str | Path, nodes: str | Path, **options: Unpack[TableOpt
         >>> g.edge_index.tolist(), g.node_names, g.class_names
         ([[1], [0]], ('7', '007'), ('cat', 'dog'))
     """
-    edge_file, node_file = readable_file(edges), readable_file(nodes)
-    options.setdefault("name", node_file.stem)
-    tables = read_table(edge_file), read_table(node_file)
-    return assemble(str(edge_file), tables[0], str(node_file), tables[1], options)
+    options.setdefault("name", Path(nodes).expanduser().stem)
+    problems, separator = Problems(), options.get("separator")
+    first = problems.attempt(read_table, edges, separator)
+    second = problems.attempt(read_table, nodes, separator)
+    problems.stop()
+    tables = _with_headers(cast(Table, first), cast(Table, second), options)
+    return assemble(*tables, options)
+
+
+def _with_headers(edges: Table, nodes: Table, options: TableOptions) -> tuple[Table, Table]:
+    """Both tables with the names of their columns, from a header line or by their place.
+
+    Raises:
+        InputError: If an option is unknown, or a column occurs twice.
+    """
+    said = options.get("header")
+    if said not in (None, *HEADERS):
+        raise InputError(f"header: must be one of {', '.join(HEADERS)} (got {said!r})")
+    known = options.get("known")
+    before = {*known["roles"].values(), *known["unused"], *trained_columns(known)} if known else {}
+    given: list[Any] = [options.get(role) for role in USUAL_NAMES]
+    given += [*(options.get("features") or ()), *(options.get("columns") or ())]
+    named = {name for name in (*before, *given) if name}
+    problems, done = Problems(), []
+    for table, other, what in ((edges, nodes, "edges"), (nodes, edges, "nodes")):
+        header = table.header if said is None else said in (what, "both")
+        if table.header is None and said is None:
+            header = guess_header(table, named)
+        if header is None:  # a node that the other table names is not the name of a column
+            cells = set(map(str, table.frame.row(0)))
+            header = not any(cells & set(column.cast(pl.String)) for column in other.frame)
+        done.append(problems.attempt(table.named, header) if table.header is None else table)
+    problems.stop()
+    return done[0] or edges, done[1] or nodes
 
 
 def from_frames(edges: Any, nodes: Any, **options: Unpack[TableOptions]) -> Graph:
@@ -84,23 +117,19 @@ def from_frames(edges: Any, nodes: Any, **options: Unpack[TableOptions]) -> Grap
         ([[1, 0], [0, 0]], ('9', '7'), ['color=blue', 'color=red'])
     """
     tables = polars_frame(edges, "edges"), polars_frame(nodes, "nodes")
-    return assemble("edges", tables[0], "nodes", tables[1], options)
+    return assemble(Table("edges", tables[0]), Table("nodes", tables[1]), options)
 
 
-def assemble(
-    edge_file: str, edges: pl.DataFrame, node_file: str, nodes: pl.DataFrame, options: TableOptions
-) -> Graph:
+def assemble(edges: Table, nodes: Table, options: TableOptions) -> Graph:
     """A graph from an edge table and a node table in memory: where all tabular formats meet.
 
     Args:
-        edge_file: Where the edges come from, for messages.
         edges: One edge per row.
-        node_file: Where the nodes come from, for messages.
         nodes: One node per row; their order is the order of the nodes.
         options: Columns and rules.
 
     Raises:
-        InputError: With file, row, column and remedy.
+        InputError: With file, row, column and remedy of everything that is wrong.
     """
     for name in options.keys() - TableOptions.__annotations__.keys():
         known = ", ".join(TableOptions.__annotations__)
@@ -108,184 +137,172 @@ def assemble(
     rule = options.get("duplicates", "first")
     if rule not in DUPLICATES:
         raise InputError(f"duplicates: must be one of {', '.join(DUPLICATES)} (got {rule!r})")
-    roles = find_columns(node_file, nodes.columns, ("node", "label", "split"), options)
-    chosen = feature_columns(node_file, nodes.columns, roles.values(), options)
+    if not options.get("known"):
+        found = refer(nodes.frame, edges.frame, options)
+        options = {**options, **found}  # type: ignore[typeddict-item]
+        nodes = _numbered(nodes, found.get("node"))
+    problems = Problems()
+    names = nodes.frame.columns
+    kinds = ("node", "label", "split"), ("source", "target", "weight")
+    roles = problems.attempt(find_columns, nodes.where, names, kinds[0], options) or {}
+    ends = problems.attempt(find_columns, edges.where, edges.frame.columns, kinds[1], options) or {}
+    chosen = problems.attempt(feature_columns, nodes.where, names, roles.values(), options) or []
     used = {*roles.values(), *chosen}
-    unused = [name for name in nodes.columns if name not in used]
+    problems.attempt(_check_types, nodes, used)
+    problems.attempt(_check_types, edges, set(ends.values()))
+    problems.stop()
+    unused = [name for name in names if name not in used]
     if options.get("known"):
         roles |= {"label": None, "split": None}
-    ends = find_columns(edge_file, edges.columns, ("source", "target", "weight"), options)
-    for where, table, names in ((node_file, nodes, used), (edge_file, edges, ends.values())):
-        for name, kind in table.schema.items():
-            if name in names and (kind.is_nested() or kind in (pl.Binary, pl.Object)):
-                raise InputError(
-                    f"{where}: column {name!r} holds lists or bytes; store one number or text per "
-                    f"cell (got {kind})"
-                )
-    fields, ids, features = _node_fields(node_file, nodes, roles, chosen, options)
-    fields |= _edge_fields(edge_file, edges, ends, ids, options)
+    ids = problems.attempt(read_ids, nodes.where, nodes.frame[str(roles["node"])])
+    if ids is not None:
+        nodes, ids = problems.attempt(_once, nodes, ids) or (nodes, ids.drop_nulls().unique())
+    fields, encoders = problems.attempt(_node_fields, nodes, roles, chosen, options) or ({}, [])
+    if ids is not None and len(ids):
+        ids = _with_others(ids, fields, options)
+        fields |= problems.attempt(edge_fields, edges, ends, ids, options) or {}
+    problems.stop()
     reading = {
         "roles": {role: column or "" for role, column in {**roles, **ends}.items()},
-        "features": [[name, levels and list(levels)] for name, levels in features.items()],
+        "columns": json_values(msgspec.to_builtins(encoders)),
         "unused": unused,
         "symmetric": options.get("symmetric", False),
         "duplicates": rule,
-        "unknown": list(options.get("unknown", UNKNOWN)),
+        "unknown": list(options.get("unknown") or UNKNOWN),
+        "notes": _notes(edges, nodes, roles | ends, fields),
     }
     fields["card"] = {"tables": reading}
+    features = [name for encoder in encoders for name in encoder.names()]
     if features:
-        fields["card"]["features"] = feature_names(features)
+        fields["card"]["features"] = features
     for value in fields.values():
         if isinstance(value, np.ndarray) and value.flags.owndata:
             value.flags.writeable = False  # so that `Graph` does not copy it
     try:
         return Graph(name=options.get("name") or "graph", **fields)
     except InputError as error:
-        raise InputError(f"{edge_file}, {node_file}: {error}") from error
+        raise InputError(f"{edges.where}, {nodes.where}: {error}") from error
+
+
+def _numbered(nodes: Table, name: str | None) -> Table:
+    """The node table with its row numbers as ids, if `name` says that edges mean these."""
+    if name not in ROWS:
+        return nodes
+    numbers = pl.int_range(ROWS[name], ROWS[name] + nodes.frame.height, eager=True).alias(name)
+    return replace(nodes, frame=pl.DataFrame([numbers, *nodes.frame.get_columns()]))
+
+
+def _check_types(table: Table, names: Collection[str | None]) -> None:
+    """Refuse columns of lists or bytes among those that are used."""
+    for name, kind in table.frame.schema.items():
+        if name in names and (kind.is_nested() or kind in (pl.Binary, pl.Object)):
+            raise InputError(
+                f"{table.where}: column {name!r} holds lists or bytes; store one number or text "
+                f"per cell (got {kind})"
+            )
+
+
+def _once(nodes: Table, ids: pl.Series) -> tuple[Table, pl.Series]:
+    """The node table without rows that are there twice, and its ids.
+
+    Raises:
+        InputError: If there are no rows, an id is missing, or one has two different rows.
+    """
+    where = nodes.where
+    if not len(ids):
+        raise InputError(f"{where}: has no rows; give one row per node (got a header only)")
+    problems = Problems()
+    empty = ids.is_null() | (ids == "")
+    problems.attempt(
+        check_rows, where, ids, empty, "every node needs an id; fill it or drop the row"
+    )
+    again = ~ids.is_first_distinct() & ~empty
+    if again.any():
+        twice = nodes.frame.filter(ids.is_in(ids.filter(again).implode()))
+        if twice.n_unique() == twice[ids.name].n_unique():
+            count = int(again.sum())
+            warnings.warn(
+                f"{where}: {count} rows are copies of earlier ones and left out",
+                ReadingWarning,
+                stacklevel=4,
+            )
+            nodes, ids = replace(nodes, frame=nodes.frame.filter(~again)), ids.filter(~again)
+        else:
+            first = int(np.argmax((ids == ids[int(again.arg_true()[0])]).to_numpy())) + 1
+            what = f"node already given in row {first} with other cells; keep one"
+            problems.attempt(
+                check_rows, where, ids, again, f"{what} ({int(again.sum())} such rows)"
+            )
+    problems.stop()
+    return nodes, ids
 
 
 def _node_fields(
-    where: str,
-    table: pl.DataFrame,
-    roles: Mapping[str, str | None],
-    chosen: Sequence[str],
-    options: TableOptions,
-) -> tuple[dict[str, Any], pl.Series, Features]:
-    """The fields of `Graph` that a node table gives, the ids, and what the feature columns are."""
-    ids = _ids(where, table[str(roles["node"])])
-    if not len(ids):
-        raise InputError(f"{where}: has no rows; give one row per node (got a header only)")
-    check_rows(where, ids, ids.is_null() | (ids == ""), "every node needs an id")
-    again = ~ids.is_first_distinct()
-    if again.any():
-        first = int(np.argmax((ids == ids[int(again.arg_true()[0])]).to_numpy())) + 1
-        check_rows(where, ids, again, f"node already given in row {first}; keep one")
+    nodes: Table, roles: Mapping[str, str | None], chosen: Sequence[str], options: TableOptions
+) -> tuple[dict[str, Any], list[Encoder]]:
+    """The fields of `Graph` that a node table gives besides the ids, and what was learned."""
+    where, table, problems = nodes.where, nodes.frame, Problems()
     fields: dict[str, Any] = {}
     if roles["label"]:
-        labels = table[roles["label"]]
-        unknown = options.get("unknown", UNKNOWN)
-        fields["y"], fields["class_names"] = read_labels(where, labels, unknown)
-    if roles["split"]:
-        fields |= read_split(where, table[roles["split"]], fields.get("y"))
-    known = options.get("known")
-    frame = pl.DataFrame([table[name] for name in chosen])
-    x, features = read_features(where, frame, dict(known["features"]) if known else None)
+        labels, unknown = table[roles["label"]], options.get("unknown")
+        found = problems.attempt(read_labels, where, labels, unknown)
+        if found is not None:
+            fields["y"], fields["class_names"] = found
+    if roles["split"] and (found is not None if roles["label"] else True):
+        split = table[roles["split"]]
+        fields |= problems.attempt(read_split, where, split, fields.get("y")) or {}
+    known, told = options.get("known"), options.get("columns") or {}
+    frame = pl.DataFrame([_plain(table[name]) for name in chosen])
+    earlier = None if known is None else {e.name: e for e in stored_encoders(known)}
+    before = None if earlier is None else [earlier[name] for name in chosen]
+    blocks, encoders = problems.attempt(read_columns, where, frame, told, before) or ([], [])
+    problems.stop()
+    if "y" in fields:
+        kept = [e.name for e in encoders if e.names()]
+        warn_of_giveaways(where, pl.DataFrame([frame[name] for name in kept]), fields["y"])
+    return fields | {"x": join_blocks(blocks)}, encoders
+
+
+def _plain(column: pl.Series) -> pl.Series:
+    """Numbers, truth values and dates as they are, anything else as text."""
+    kind = column.dtype
+    typed = kind.is_numeric() or kind.is_temporal() or kind == pl.Boolean
+    return column if typed else column.cast(pl.String)
+
+
+def _with_others(ids: pl.Series, fields: dict[str, Any], options: TableOptions) -> pl.Series:
+    """The names of all nodes; those without a row have no label, no split, features of zero."""
     given = set(ids.to_list())
     more = [name for name in options.get("others", ()) if name not in given]
-    if more:  # nodes without a row of their own: no label, no split, features of zero
+    if more:
         ids = pl.concat([ids, pl.Series(more, dtype=pl.String)])
-        for key in fields.keys() - {"class_names"}:
+        for key in fields.keys() - {"class_names", "x"}:
             fill = np.full(len(more), -1 if key == "y" else False)
             fields[key] = np.concatenate([fields[key], fill])
+        x = fields.get("x")
         if x is not None:
             zeros = sp.csr_array((len(more), x.shape[1]), dtype=x.dtype)
             sparse = sp.issparse(x)
             x = sp.csr_array(sp.vstack([x, zeros])) if sparse else np.vstack([x, zeros.toarray()])
-    fields |= {"num_nodes": len(ids), "node_names": tuple(ids.to_list()), "x": x}
-    return fields, ids, features
+            fields["x"] = x
+    fields |= {"num_nodes": len(ids), "node_names": tuple(ids.to_list())}
+    return ids
 
 
-def _ids(where: str, column: pl.Series) -> pl.Series:
-    """A column of ids as text."""
-    if column.dtype.is_float():
-        raise InputError(
-            f"{where}: column {column.name!r} holds ids; store whole numbers or text "
-            f"(got {column.dtype})"
-        )
-    return column.cast(pl.String)
-
-
-def _edge_fields(
-    where: str,
-    table: pl.DataFrame,
-    roles: Mapping[str, str | None],
-    ids: pl.Series,
-    options: TableOptions,
-) -> dict[str, Any]:
-    """The fields of `Graph` that an edge table gives."""
-    ends = [_ids(where, table[str(roles[role])]) for role in ("source", "target")]
-    index = _look_up(ends, ids)
-    missing = (index < 0).any(axis=0)
-    if missing.any():
-        row = int(np.argmax(missing))
-        column = ends[int(np.argmin(index[:, row]))]
-        what, name = "no such node in the node table; add it there or drop the edge", column[row]
-        if name and name.strip() != name and name.strip() in ids:
-            what += f", or take the spaces away ({name.strip()!r} is there)"
-        what += f" ({int(missing.sum())} such edges)"
-        check_rows(where, column, missing, what, "an edge needs two nodes")
-    weight = read_weights(where, table[roles["weight"]]) if roles["weight"] else None
-    index, weight = _merge_duplicates(where, index, weight, ids, options)
-    return {"edge_index": index, "edge_weight": weight}
-
-
-def _look_up(columns: list[pl.Series], ids: pl.Series) -> NDArray[np.int64]:
-    """The place in `ids` of every text, -1 where it is not there, ``[columns, rows]``.
-
-    Compares hashes of 64 bits, several times faster than text: the first bits choose a slot of a
-    table that holds one id; what is not there is searched for among all ids. The seed is drawn anew
-    for every call, so no file can be made to let two names collide; by chance, ten million unknown
-    names meet one of a million ids once in two million files.
-    """
-    seed = secrets.randbits(62)
-    marks = ids.hash(seed).to_numpy()
-    order = np.argsort(marks)
-    if (np.diff(marks[order]) == 0).any():  # two ids of one hash: another seed
-        return _look_up(columns, ids)
-    bits = min(28, max(8, len(ids).bit_length() + 4))
-    shift = np.uint64(64 - bits)
-    slots = np.zeros(2**bits, dtype=np.int64)
-    slots[marks >> shift] = np.arange(len(ids))
-    index = np.empty((len(columns), len(columns[0])), dtype=np.int64)
-    for found, column in zip(index, columns, strict=True):
-        asked = column.hash(seed).to_numpy()
-        np.take(slots, (asked >> shift).view(np.int64), out=found, mode="clip")
-        rest = np.flatnonzero(marks[found] != asked)
-        place = np.searchsorted(marks, asked[rest], sorter=order)
-        guess = order[np.minimum(place, len(ids) - 1)]
-        found[rest] = np.where(marks[guess] == asked[rest], guess, -1)
-    return index
-
-
-def _merge_duplicates(
-    where: str,
-    ends: NDArray[np.int64],
-    weight: NDArray[np.float64] | None,
-    ids: pl.Series,
-    options: TableOptions,
-) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
-    """Apply the rule for edges listed twice, in the order of their first appearance.
-
-    If symmetric, an edge and its reverse are one, and both directions are returned.
-
-    Shapes:
-        ends ``[2, E]``, weight ``[E]``.
-    """
-    rule, symmetric = options.get("duplicates", "first"), options.get("symmetric", False)
-    low, high = (ends.min(axis=0), ends.max(axis=0)) if symmetric else ends
-    key = low * len(ids) + high
-    ordered = np.sort(key)
-    twice = ordered[1:][ordered[1:] == ordered[:-1]]
-    if twice.size:  # usually few, so that only these are compared
-        places = np.flatnonzero(pl.Series(key).is_in(pl.Series(twice).unique().implode()))
-        first = np.ones(key.size, dtype=np.bool_)
-        first[places] = pl.Series(key[places]).is_first_distinct().to_numpy()
-        if rule == "error":
-            row = int(np.argmin(first))
-            earlier = int(np.argmax(key == key[row])) + 1
-            pair = " -> ".join(str(ids[int(v)]) for v in ends[:, row])
-            raise InputError(
-                f"{where}: row {row + 1} lists an edge again that is in row {earlier}; drop it or "
-                f"choose another rule with `duplicates=` (got {pair})"
-            )
-        if rule == "sum" and weight is None:
-            weight = np.ones(key.size)
-        if weight is not None:
-            groups = pl.DataFrame({"key": key, "w": weight}).group_by("key", maintain_order=True)
-            weight = getattr(groups, rule)()["w"].to_numpy()  # first, sum, mean or max
-        ends = np.stack([row[first] for row in ends])
-    if symmetric:
-        other = ends[0] != ends[1]
-        ends = np.concatenate([ends, ends[::-1, other]], axis=1)
-        weight = None if weight is None else np.concatenate([weight, weight[other]])
-    return ends, weight
+def _notes(
+    edges: Table, nodes: Table, roles: Mapping[str, str | None], fields: Mapping[str, Any]
+) -> list[str]:
+    """How the two tables were read, in words."""
+    n, y = fields["num_nodes"], fields.get("y")
+    said = f"{n:,} nodes by {roles['node']!r}"
+    if y is not None:
+        classes = len(fields["class_names"])
+        said += f", {int((y >= 0).sum()):,} labelled by {roles['label']!r} ({classes} classes)"
+    ends = (
+        f"{fields['edge_index'].shape[1]:,} edges from {roles['source']!r} to {roles['target']!r}"
+    )
+    ends += f", weights {roles['weight']!r}" if roles["weight"] else ""
+    return [
+        f"{Path(table.where).name}: {f'{table.how}; ' if table.how else ''}{what}"
+        for table, what in ((nodes, said), (edges, ends))
+    ]

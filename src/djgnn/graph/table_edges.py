@@ -1,0 +1,167 @@
+"""The edges of a graph from a table: which nodes they name, and which of them are one edge."""
+
+import secrets
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from djgnn.errors import InputError, ReadingWarning
+from djgnn.graph.cells import Problems, check_rows
+from djgnn.graph.references import common_form
+from djgnn.graph.table_columns import read_weights
+from djgnn.graph.table_rules import TableOptions
+from djgnn.graph.table_text import Table
+
+MOST_LOST = 0.1
+
+
+def read_ids(where: str, column: pl.Series) -> pl.Series:
+    """A column of ids as text; numbers that a program made floats are whole again."""
+    if column.dtype.is_float():
+        whole = column.fill_nan(None).cast(pl.Int64, strict=False)
+        if not bool((whole.cast(column.dtype) == column.fill_nan(None)).all()):
+            raise InputError(
+                f"{where}: column {column.name!r} holds ids; store whole numbers or text "
+                f"(got {column.dtype})"
+            )
+        column = whole
+    return column.cast(pl.String)
+
+
+def edge_fields(
+    edges: Table, roles: Mapping[str, str | None], ids: pl.Series, options: TableOptions
+) -> dict[str, Any]:
+    """The fields of `Graph` that an edge table gives.
+
+    Raises:
+        InputError: If more than a tenth of the edges name no node, or a weight is wrong.
+    """
+    where, table, problems = edges.where, edges.frame, Problems()
+    pair = [read_ids(where, table[str(roles[role])]) for role in ("source", "target")]
+    index = _places(where, pair, ids)
+    lost = (index < 0).any(axis=0)
+    count, kept = int(lost.sum()), np.flatnonzero(~lost)
+    if count:
+        row = int(np.argmax(lost))
+        column = pair[int(np.argmin(index[:, row]))]
+        what = f"no such node in the node table; add it there or drop the edge ({count} such edges)"
+        if count > MOST_LOST * lost.size:
+            problems.attempt(check_rows, where, column, lost, what, "an edge needs two nodes")
+        else:
+            warnings.warn(
+                f"{where}: {count:,} of {lost.size:,} edges name a node that is not in the node "
+                f"table and are left out, the first in row {row + 1} (got {column[row]!r})",
+                ReadingWarning,
+                stacklevel=4,
+            )
+    weight = None
+    if roles["weight"]:
+        weights = table[roles["weight"]][kept]
+        weight = problems.attempt(read_weights, where, weights)
+    problems.stop()
+    index, weight = _merge_duplicates(where, index[:, kept], weight, ids, options)
+    return {"edge_index": index, "edge_weight": weight}
+
+
+def _places(where: str, pair: list[pl.Series], ids: pl.Series) -> NDArray[np.int64]:
+    """The number of the node that every end names, -1 for none, ``[2, E]``.
+
+    If some are not found as they are written, both are compared without spaces around them and with
+    whole numbers for ``7.0``, then without leading zeros, as long as no two nodes become the same.
+    """
+    index = _look_up(pair, ids)
+    forms: list[tuple[str, Callable[[pl.Series], pl.Series]]] = [
+        ("without spaces around them or a fraction of zero", common_form),
+        ("without leading zeros", lambda c: common_form(c).str.replace(r"^0+(\d)", "${1}")),
+    ]
+    for how, form in forms:
+        lost = int((index < 0).sum())
+        plain = form(ids)
+        if not lost or plain.n_unique() < len(plain):
+            break
+        again = _look_up([form(column) for column in pair], plain)
+        if int((again < 0).sum()) < lost:
+            index = again
+            warnings.warn(
+                f"{where}: ids are compared {how}, as they are written otherwise than in the node "
+                "table",
+                ReadingWarning,
+                stacklevel=5,
+            )
+    return index
+
+
+def _look_up(columns: list[pl.Series], ids: pl.Series) -> NDArray[np.int64]:
+    """The place in `ids` of every text, -1 where it is not there, ``[columns, rows]``.
+
+    Compares hashes of 64 bits, several times faster than text: the first bits choose a slot of a
+    table that holds one id; what is not there is searched for among all ids. The seed is drawn anew
+    for every call, so no file can be made to let two names collide; by chance, ten million unknown
+    names meet one of a million ids once in two million files.
+    """
+    seed = secrets.randbits(62)
+    marks = ids.hash(seed).to_numpy()
+    order = np.argsort(marks)
+    if (np.diff(marks[order]) == 0).any():  # two ids of one hash: another seed
+        return _look_up(columns, ids)
+    bits = min(28, max(8, len(ids).bit_length() + 4))
+    shift = np.uint64(64 - bits)
+    slots = np.zeros(2**bits, dtype=np.int64)
+    slots[marks >> shift] = np.arange(len(ids))
+    index = np.empty((len(columns), len(columns[0])), dtype=np.int64)
+    for found, column in zip(index, columns, strict=True):
+        asked = column.hash(seed).to_numpy()
+        np.take(slots, (asked >> shift).view(np.int64), out=found, mode="clip")
+        rest = np.flatnonzero(marks[found] != asked)
+        place = np.searchsorted(marks, asked[rest], sorter=order)
+        guess = order[np.minimum(place, len(ids) - 1)]
+        found[rest] = np.where(marks[guess] == asked[rest], guess, -1)
+    return index
+
+
+def _merge_duplicates(
+    where: str,
+    ends: NDArray[np.int64],
+    weight: NDArray[np.float64] | None,
+    ids: pl.Series,
+    options: TableOptions,
+) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+    """Apply the rule for edges listed twice, in the order of their first appearance.
+
+    If symmetric, an edge and its reverse are one, and both directions are returned.
+
+    Shapes:
+        ends ``[2, E]``, weight ``[E]``.
+    """
+    rule, symmetric = options.get("duplicates", "first"), options.get("symmetric", False)
+    low, high = (ends.min(axis=0), ends.max(axis=0)) if symmetric else ends
+    key = low * len(ids) + high
+    ordered = np.sort(key)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    if twice.size:  # usually few, so that only these are compared
+        places = np.flatnonzero(pl.Series(key).is_in(pl.Series(twice).unique().implode()))
+        first = np.ones(key.size, dtype=np.bool_)
+        first[places] = pl.Series(key[places]).is_first_distinct().to_numpy()
+        if rule == "error":
+            row = int(np.argmin(first))
+            earlier = int(np.argmax(key == key[row])) + 1
+            pair = " -> ".join(str(ids[int(v)]) for v in ends[:, row])
+            raise InputError(
+                f"{where}: row {row + 1} lists an edge again that is in row {earlier}; drop it or "
+                f"choose another rule with `duplicates=` (got {pair})"
+            )
+        if rule == "sum" and weight is None:
+            weight = np.ones(key.size)
+        if weight is not None:
+            groups = pl.DataFrame({"key": key, "w": weight}).group_by("key", maintain_order=True)
+            weight = getattr(groups, rule)()["w"].to_numpy()  # first, sum, mean or max
+        ends = np.stack([row[first] for row in ends])
+    if symmetric:
+        other = ends[0] != ends[1]
+        ends = np.concatenate([ends, ends[::-1, other]], axis=1)
+        weight = None if weight is None else np.concatenate([weight, weight[other]])
+    return ends, weight
