@@ -206,9 +206,12 @@ def test_vectors_weights_and_directions_of_networkx(graph: Graph) -> None:
 def test_later_nodes_of_networkx_and_pyg(graph: Graph) -> None:
     """The new nodes alone come back; known ones may be there without their attributes."""
     g = networkx(graph, label=graph.y.tolist())
+    for place, attributes in enumerate(g.nodes.values()):
+        attributes["f"] = np.array([attributes.pop(f"f{i}") for i in range(6)])
+        assert attributes["f"] == pytest.approx(graph.x[place])
     clf = DJClassifier(**FAST).fit(g)
     links = [("new 1", "n3"), ("new 1", "n4"), ("new 2", "new 1")]
-    own = {f"f{i}": 0.5 for i in range(6)}
+    own = {"f": [0.5] * 6}
     whole, alone = g.copy(), nx.DiGraph()
     for later in (whole, alone):
         later.add_nodes_from([("new 1", own), ("new 2", own)])
@@ -246,6 +249,6 @@ def test_advice_names_the_function_that_helps(graph: Graph) -> None:
         DJClassifier(**FAST).fit(HeteroData(), y)
     with pytest.raises(InputError, match="several labels per node"):
         DJClassifier(**FAST).fit(graph, np.zeros((graph.num_nodes, 3)))
-    free = networkx(graph, label=y.tolist(), note=[f"words {i}" for i in range(graph.num_nodes)])
+    free = networkx(graph, label=y.tolist(), note=[*range(graph.num_nodes - 1), "?!"])
     with pytest.raises(InputError, match=r"Graph\.from_networkx\(g, features="):
         DJClassifier(**FAST).fit(free)

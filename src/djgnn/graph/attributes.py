@@ -13,6 +13,7 @@ from djgnn.graph.graph import Graph
 from djgnn.graph.labels import as_objects, encode, in_order, unknown_among
 from djgnn.graph.table_columns import read_split
 from djgnn.graph.table_rules import USUAL_NAMES, TableOptions, find_columns, reading_of
+from djgnn.graph.table_text import Table
 from djgnn.graph.tables import assemble
 
 ID, SOURCE, TARGET = "<node>", "<edge source>", "<edge target>"
@@ -25,11 +26,12 @@ def read_attributes(g: Any, y: Any, known: Graph | None, own: bool) -> tuple[Gra
     if known is not None and known.num_features:  # known nodes need not say again what they are
         names = set(known.names())
         nodes = [node for node in nodes if g.nodes[node] or str(node) not in names]
-    columns = _columns(g, nodes)
+    columns, vectors = _columns(g, nodes)
     roles = find_columns(WHERE, list(columns), ("label", "split"), {})
     label, split = (None if role is None else columns.pop(role) for role in roles.values())
     masks = [columns.pop(key, None) for key in MASKS]
     options: TableOptions = {"symmetric": not g.is_directed(), "duplicates": "sum"}
+    options["columns"] = dict.fromkeys(vectors, "raw")  # embeddings are taken as they are
     if y is not None:
         said = in_order(y, [str(node) for node in g])
         options["exclude"] = [name for name, values in columns.items() if _same(values, said)]
@@ -41,7 +43,8 @@ def read_attributes(g: Any, y: Any, known: Graph | None, own: bool) -> tuple[Gra
         + [_series(name, values) for name, values in columns.items()]
     )
     try:
-        graph = assemble(f"{WHERE} (edges)", _edges(g), f"{WHERE} (nodes)", frame, options)
+        tables = Table(f"{WHERE} (edges)", _edges(g)), Table(f"{WHERE} (nodes)", frame)
+        graph = assemble(*tables, options)
     except InputError as error:
         advice = "or choose the attributes with Graph.from_networkx(g, features=[...], label=...)"
         raise InputError(f"{error}; {advice}") from error
@@ -55,10 +58,14 @@ def read_attributes(g: Any, y: Any, known: Graph | None, own: bool) -> tuple[Gra
     return replace(graph, **fields), classes
 
 
-def _columns(g: Any, nodes: list[Any]) -> dict[str, NDArray[Any]]:
-    """The attributes of nodes, ``None`` where one is missing; a vector as one column per number."""
+def _columns(g: Any, nodes: list[Any]) -> tuple[dict[str, NDArray[Any]], list[str]]:
+    """The attributes of nodes, ``None`` where one is missing; a vector as one column per number.
+
+    The names of these columns are returned too.
+    """
     names = dict.fromkeys(name for node in nodes for name in g.nodes[node])
     columns: dict[str, NDArray[Any]] = {}
+    vectors: list[str] = []
     for name in names:
         values = [g.nodes[node].get(name) for node in nodes]
         lengths = {len(np.ravel(value)) for value in values if np.ndim(value)}
@@ -72,8 +79,10 @@ def _columns(g: Any, nodes: list[Any]) -> dict[str, NDArray[Any]]:
                 f"every node {max(lengths)} (got {str(g.nodes[short[0]].get(name))[:40]})"
             )
         matrix = np.stack([np.ravel(value) for value in values])
-        columns |= {f"{name}{place}": column for place, column in enumerate(matrix.T)}
-    return columns
+        parts = {f"{name}{place}": column for place, column in enumerate(matrix.T)}
+        vectors += parts
+        columns |= parts
+    return columns, vectors
 
 
 def _edges(g: Any) -> pl.DataFrame:
