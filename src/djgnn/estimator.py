@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from djgnn.checking import json_values
 from djgnn.errors import InputError
-from djgnn.graph.given import bare, labelled_graph, labelled_nodes, one_split
+from djgnn.graph.given import bare, labelled_graph, labelled_nodes, one_split, with_metric
 from djgnn.model.explain import Explanation
 from djgnn.training.answers import accuracy, answer
 from djgnn.training.config import RunConfig, resolve
@@ -25,7 +25,9 @@ from djgnn.training.run import train
 from djgnn.training.stored import StoredModel, load_model
 
 # Parameters that stand for an option of the model or of its training.
-NAMED = ("num_jumps", "hidden_channels", "dropout", "lr", "weight_decay", "epochs", "patience")
+NAMED = (
+    "num_jumps", "hidden_channels", "dropout", "lr", "weight_decay", "epochs", "patience", "select",
+)  # fmt: skip
 
 
 class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -42,7 +44,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         preset: ``"full"``, ``"default"`` (without the plain experts), ``"author"`` or ``"paper"``.
-            It gives the value of every parameter from `num_jumps` to `patience` that is ``None``.
+            It gives the value of every parameter from `num_jumps` to `select` that is ``None``.
         graph: The graph whose nodes are given to `fit`, `predict` and `score`: a `Graph`, a PyG
             ``Data`` or a networkx graph. ``None``: the graph itself is given to them.
         num_jumps: Number of jumps K, or ``"auto"``.
@@ -52,6 +54,11 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weight_decay: Weight decay, or ``"auto"``.
         epochs: Most epochs to run, of every expert.
         patience: Stop after this many epochs without a better one on validation, or ``"auto"``.
+        select: Whether epochs are chosen by the validation ``"loss"`` or ``"score"``.
+        metric: That score: ``"accuracy"``, ``"macro_f1"``, and of two classes ``"roc_auc"`` or
+            ``"average_precision"``, see :func:`djgnn.training.selection.score`. ``None``: that of
+            the graph if it fits the labels, else accuracy. :meth:`score` is accuracy always; for
+            others scikit-learn has scorers.
         options: Any other option of :class:`djgnn.model.ModelConfig` or
             :class:`djgnn.training.TrainConfig`, such as ``{"support": "paper"}``. A parameter
             above wins over the option of its name.
@@ -68,7 +75,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         embedding_: Positions U of the nodes, ``[n, p]``; of a mixture those of the expert with
             jumps that has the largest weight, without columns where there is none.
         history_: One record per epoch, of a mixture one expert after the other.
-        validation_score_: Score on the part set aside, in percent.
+        validation_score_: `metric` on the part set aside, in percent.
         branch_weights_: The weight of every expert of a mixture (``full``, ``default``), or of
             every branch of one network (``author``, ``paper``).
         temperature_: What logits are divided by before the softmax, the first step of calibration.
@@ -103,6 +110,8 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weight_decay: float | str | None = None,
         epochs: int | None = None,
         patience: int | str | None = None,
+        select: str | None = None,
+        metric: str | None = None,
         options: Mapping[str, Any] | None = None,
         validation_size: float = 0.25,
         class_weight: str | Mapping[Any, float] | None = None,
@@ -118,6 +127,8 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.weight_decay = weight_decay
         self.epochs = epochs
         self.patience = patience
+        self.select = select
+        self.metric = metric
         self.options = options
         self.validation_size = validation_size
         self.class_weight = class_weight
@@ -149,7 +160,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed = _seed(self.random_state)
         held = self.graph is not None
         graph, classes = labelled_nodes(self.graph, X, y) if held else labelled_graph(X, y)
-        labelled = one_split(graph, self.validation_size, seed)
+        labelled = one_split(with_metric(graph, self.metric), self.validation_size, seed)
         config = self._config(classes)
         module, inputs = build_djgnn(config, labelled, choose_device(self.device))
         fitted, result = train(module, inputs, labelled, 0, config.training, seed)

@@ -15,9 +15,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score
 
 from djgnn import DJClassifier, Graph
 from djgnn.graph import heterophilic_sbm, random_splits, write_tables
+from djgnn.report.payload import score_interval
+from djgnn.report.run_data import load_run
+from djgnn.training.config import RunConfig
 
 EXPERTS = ("--set", "experts=[features, jumps]")
 FAST = ("--set", "epochs=12", "--set", "hidden_channels=8", "--device", "cpu", *EXPERTS)
@@ -86,6 +90,24 @@ def test_new_nodes_from_the_command_line_and_from_python(
     assert [float(r["probability"]) for r in stored] == pytest.approx(shares.max(axis=1), abs=1e-6)
     listed = json.loads(djgnn("predict", run, *new, "--json", "--device", "cpu").stdout)
     assert listed == found
+
+
+def test_rare_classes_are_weighed_and_scored(djgnn, tables: Path, tmp_path: Path) -> None:
+    files = ("--edges", tables / "edges.csv", "--nodes", tables / "nodes.csv")
+    asked = ("--metric", "macro_f1", "--select", "score", "--class-weight", "balanced")
+    done = djgnn("fit", *files, "--out", tmp_path / "run", *FAST, *asked)
+    assert done.returncode == 0, done.stderr
+    card = json.loads((tmp_path / "run" / "result.json").read_text())
+    config = RunConfig.read_yaml(tmp_path / "run" / "config.yaml").training
+    assert (card["metric"], config.select, config.class_weight) == ("macro_f1", "score", "balanced")
+    found = [
+        r for r in rows((tmp_path / "run" / "predictions.csv").read_text()) if r["part"] == "test"
+    ]
+    y, said = ([r[key] for r in found] for key in ("label", "prediction"))
+    assert card["result"]["test"] == pytest.approx(100 * f1_score(y, said, average="macro"))
+    low, high = score_interval(load_run(tmp_path / "run"))
+    assert low < card["result"]["test"] < high
+    assert "test macro F1" in (tmp_path / "run" / "report.html").read_text("utf-8")
 
 
 def test_only_new_nodes_are_new(djgnn, run: Path, tables: Path) -> None:

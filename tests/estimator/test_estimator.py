@@ -15,6 +15,7 @@ from sklearn.model_selection import ParameterGrid
 from djgnn import DJClassifier, InputError
 from djgnn.errors import DJGNNWarning
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
+from djgnn.graph.checks import METRICS
 from djgnn.model.config import PLAIN_NAMES
 from djgnn.training import resolve
 
@@ -190,6 +191,27 @@ def test_parameters_are_seen_by_scikit_learn(graph: Graph, known: np.ndarray, tm
     assert len(scores) == 4
     found.save(tmp_path / "m")
     assert DJClassifier.load(tmp_path / "m").get_params() == found.get_params()
+
+
+def test_a_score_of_one_s_own(graph: Graph, known: np.ndarray, tmp_path) -> None:
+    rare = np.where(known < 0, -1, known == 0)
+    fits = {
+        metric: DJClassifier(options=FAST, metric=metric, select="score").fit(graph, rare)
+        for metric in METRICS
+    }
+    for metric, clf in fits.items():
+        assert clf.stored_.card["metric"] == metric
+        assert clf.stored_.config.training.select == "score"
+    assert len({clf.validation_score_ for clf in fits.values()}) > 1
+    clf.save(tmp_path / "model")
+    assert DJClassifier.load(tmp_path / "model").get_params() == clf.get_params()
+    binary = dataclasses.replace(graph, card={"metric": "roc_auc"})
+    assert DJClassifier(options=FAST).fit(binary, rare).stored_.card["metric"] == "roc_auc"
+    assert DJClassifier(options=FAST).fit(binary, known).stored_.card["metric"] == "accuracy"
+    with pytest.raises(InputError, match=r"metric: must be one of accuracy.*'f1'"):
+        DJClassifier(metric="f1").fit(graph, known)
+    with pytest.raises(InputError, match="metric roc_auc: needs two classes"):
+        DJClassifier(options=FAST, metric="roc_auc").fit(graph, known)
 
 
 def test_none_is_the_preset_s_value_and_a_parameter_wins_over_its_option() -> None:

@@ -8,15 +8,17 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import average_precision_score, f1_score
 
 from djgnn.bench import run_cell
 from djgnn.errors import InputError
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
+from djgnn.graph.checks import BINARY, METRICS
 from djgnn.training import RunConfig, resolve, train
 from djgnn.training.inputs import build_djgnn, initialize
 from djgnn.training.loop import Fitted
 from djgnn.training.progress import EpochRecord, Hooks
-from djgnn.training.selection import judge, score
+from djgnn.training.selection import decision, judge, score
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +43,12 @@ def run(graph: Graph, config: RunConfig, split: int = 0, seed: int = 0):
 
 
 @pytest.mark.parametrize("config", [small(), mixture()], ids=["one network", "experts"])
-@pytest.mark.parametrize("metric", ["accuracy", "roc_auc"])
+@pytest.mark.parametrize("metric", METRICS)
 def test_poisoned_test_labels_change_nothing_but_the_test_score(
     graph: Graph, config: RunConfig, metric: str
 ) -> None:
     parts = graph.split(0)
-    y = graph.y % 2 if metric == "roc_auc" else graph.y
+    y = graph.y % 2 if metric in BINARY else graph.y
     honest = dataclasses.replace(graph, y=y, card={"metric": metric})
     y = y.copy()
     y[parts.test] = (y[parts.test] + 1) % honest.num_classes
@@ -242,6 +244,42 @@ def test_roc_auc_belongs_to_the_data_set() -> None:
     fitted, result = run(random_splits(binary), small())
     assert fitted.decisions.dtype == np.float32
     assert 0 <= result.test <= 100
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_scores_are_scikit_learn_s(classes: int) -> None:
+    rng = np.random.default_rng(classes)
+    for size in (1, 2, 5, 300):
+        y = rng.choice(classes, size, p=[0.7, *[0.3 / (classes - 1)] * (classes - 1)])
+        said = np.where(rng.random(size) < 0.5, y, rng.integers(0, classes, size)).astype(np.int16)
+        want = f1_score(y, said, average="macro", labels=np.unique(y), zero_division=0)
+        assert score(said, y, "macro_f1") == pytest.approx(100 * want)
+        odds = (rng.normal(size=size) + y).astype(np.float32)
+        if classes == 2 and np.unique(y).size == 2:
+            rare = int(np.bincount(y).argmin()) if y.mean() != 0.5 else 1
+            want = average_precision_score(y == rare, odds if rare else -odds)
+            assert score(odds, y, "average_precision") == pytest.approx(100 * want)
+    assert np.isnan(score(np.zeros(0), np.zeros(0, dtype=np.int64), "macro_f1"))
+    assert np.isnan(score(np.array([0.1]), np.array([1]), "average_precision"))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_epochs_are_chosen_by_the_score_that_is_asked_for(metric: str) -> None:
+    graph = heterophilic_sbm(160)
+    y = (graph.y == 0).astype(np.int64)
+    split = random_splits(dataclasses.replace(graph, y=y, card={"metric": metric}))
+    fitted, result = run(split, small(epochs=30, select="score", class_weight="balanced"))
+    scores = [record.validation for record in fitted.history]
+    assert result.validation == scores[result.epoch] == max(scores)
+    truth = split.y[split.split(0).val]
+    decided = decision(fitted.logits, metric).numpy()[split.split(0).val]
+    assert result.validation == score(decided, truth, metric)
+
+
+def test_scores_of_two_classes_refuse_more(graph: Graph) -> None:
+    for metric in BINARY:
+        with pytest.raises(InputError, match=f"metric {metric}: needs two classes"):
+            run(dataclasses.replace(graph, card={"metric": metric}), small())
 
 
 def test_splits_that_cannot_be_learned_from_are_refused(graph: Graph) -> None:

@@ -16,6 +16,7 @@ from djgnn.bench.standings import Cells, average_seeds, compare_cells, leaders, 
 from djgnn.bench.statistics import Paired, verdicts
 from djgnn.bench.store import FinishedCell
 from djgnn.bench.tables import SUITES, TablePlan, chosen_splits, paper_table, suite_facts
+from djgnn.graph.checks import METRIC_NAMES
 from djgnn.graph.files import read_configuration
 from djgnn.model.config import PRESETS
 
@@ -172,7 +173,7 @@ class Board:
             strong |= {(row, column) for row in leaders(means)}
         metrics = (self.plan.facts[name].metric for name in self.datasets)
         names = (
-            name if metric == "accuracy" else f"{name} (ROC-AUC)"
+            name if metric == "accuracy" else f"{name} ({METRIC_NAMES[metric]})"
             for name, metric in zip(self.datasets, metrics, strict=True)
         )
         header = ("system", "average rank", *names, "mean", "s per split")

@@ -12,12 +12,13 @@ from djgnn.bench.standings import Cells, Facts, compare_cells, leaders, rank_cel
 from djgnn.bench.statistics import sentence, verdicts
 from djgnn.bench.store import FinishedCell
 from djgnn.bench.tables import SUITES, PaperTable, Printed, TablePlan, paper_table, thin_claims
+from djgnn.graph.checks import METRIC_NAMES
 
 FIGURE = "critical-difference.svg"
 NOTHING = "-"
 INTRODUCTION = (
-    "Mean ± sample standard deviation over the splits, in percent (accuracy, or ROC-AUC where "
-    "named). Every model is read at the epoch of its best validation score; test labels are "
+    "Mean ± sample standard deviation over the splits, in percent (accuracy, unless another score "
+    "is named). Every model is read at the epoch of its best validation score; test labels are "
     "read once, when it is finished. Where an oracle figure is shown it is the largest test "
     "score of all epochs, which peeks at the test labels."
 )
@@ -104,7 +105,10 @@ def _overview(paper: PaperTable, facts: Facts, cells: Cells, key: str, title: st
         held = [cells.get((label, dataset)) for label in labels]
         means = [c.result().mean(key) if c is not None and c.complete else np.nan for c in held]
         strong |= {(row, column) for row in leaders(means)}
-    shown = (d if facts[d].metric == "accuracy" else f"{d} (ROC-AUC)" for d in datasets)
+    shown = (
+        d if facts[d].metric == "accuracy" else f"{d} ({METRIC_NAMES[facts[d].metric]})"
+        for d in datasets
+    )
     note = "The largest mean of a column is bold; whether that means anything, see Statistics."
     grid = Grid(("model", *shown), tuple(rows), frozenset(strong))
     return Section(title, grid=grid, remarks=(note,))
@@ -143,9 +147,8 @@ def _of_dataset(paper: PaperTable, fact: DataFacts, cells: Cells) -> Section:
         remarks += [f"{label}, split {lost.split}: {lost.outcome}" for lost in cell.failures]
     if fact.counterpart:
         remarks.append(f"Read beside {fact.counterpart}.")
-    metric = "ROC-AUC" if fact.metric == "roc_auc" else "accuracy"
     grid = Grid(tuple(header.split(",")), tuple(rows))
-    return Section(f"{fact.name} ({metric})", grid=grid, remarks=tuple(remarks))
+    return Section(f"{fact.name} ({METRIC_NAMES[fact.metric]})", grid=grid, remarks=tuple(remarks))
 
 
 def _tests(cells: Cells, reference: str, facts: Facts) -> list[Section]:

@@ -98,7 +98,9 @@ class Source:
             "'' = none."
         ),
     ] = None
-    metric: Annotated[Text, option("Score of an own graph: accuracy or roc_auc.")] = None
+    metric: Annotated[
+        Text, option("Score of an own graph: accuracy, macro_f1, roc_auc or average_precision.")
+    ] = None
 
     def columns(self) -> dict[str, Any]:
         """What was said about columns and edges, by the names of `read_tables`."""
@@ -135,6 +137,12 @@ class Recipe:
     ] = None
     jumps: Annotated[Whole, option("Number of jumps K (num_jumps).", min=1)] = None
     batch_size: Annotated[Whole, option("Train in mini-batches of so many nodes.")] = None
+    class_weight: Annotated[
+        Text, option("'balanced': all classes weigh the same in the loss, rare ones too.")
+    ] = None
+    select: Annotated[
+        Text, option("Epochs are chosen by the validation 'loss' or 'score' (of --metric).")
+    ] = None
 
     def changes(self) -> dict[str, Any]:
         """The options to set, by name; values of ``--set`` as in YAML (numbers, true, null, text).
@@ -157,7 +165,8 @@ class Recipe:
                 found[key.strip()] = yaml.safe_load(value)
             except yaml.YAMLError as error:
                 raise InputError(f"--set {key}: is not a value: {error} (got '{value}')") from error
-        own = {name: getattr(self, name) for name in ("epochs", "patience", "batch_size")}
+        same = ("epochs", "patience", "batch_size", "class_weight", "select")
+        own = {name: getattr(self, name) for name in same}
         own["num_jumps"] = self.jumps
         return found | {key: value for key, value in own.items() if value is not None}
 
@@ -216,7 +225,7 @@ def with_options(command: Callable[..., Any], **defaults: Any) -> Callable[..., 
         >>> @with_options
         ... def show(recipe: Recipe, seed: int = 0) -> None: ...
         >>> list(inspect.signature(show).parameters)[-2:]
-        ['batch_size', 'seed']
+        ['select', 'seed']
     """
     parameters: dict[str, inspect.Parameter] = {}
     groups: dict[str, Any] = {}
@@ -257,7 +266,7 @@ def load(
             cannot be read.
     """
     from djgnn.graph import Graph
-    from djgnn.graph.checks import METRICS
+    from djgnn.graph.checks import BINARY, METRICS
 
     check_choice("--metric", source.metric or METRICS[0], METRICS)
     named = (source.dataset, source.graph, source.edges or source.nodes)
@@ -272,9 +281,10 @@ def load(
         graph = _read(source, {**(reading or {}), **source.columns(), "others": others})
     if source.metric is None:
         return graph
-    if source.metric == "roc_auc" and graph.num_classes != 2:
+    if source.metric in BINARY and graph.num_classes != 2:
         raise InputError(
-            f"--metric roc_auc: needs two classes; use accuracy (got {graph.num_classes} classes)"
+            f"--metric {source.metric}: needs two classes; use accuracy or macro_f1 "
+            f"(got {graph.num_classes} classes)"
         )
     return replace(graph, card={**graph.card, "metric": source.metric})
 

@@ -16,10 +16,15 @@ from djgnn.errors import InputError
 if TYPE_CHECKING:
     from djgnn.graph.graph import Graph
 
-Metric = Literal["accuracy", "roc_auc"]
+Metric = Literal["accuracy", "roc_auc", "macro_f1", "average_precision"]
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 METRICS = get_args(Metric)
+METRIC_NAMES = dict(
+    zip(METRICS, ("accuracy", "ROC-AUC", "macro F1", "average precision"), strict=True)
+)
+BINARY = ("roc_auc", "average_precision")
+"""Metrics of two classes, which rank the nodes."""
 MOST_NODES = 2**31 - 1
 FEW_CLASSES = 1000
 NOT_FINITE = "not a finite number; fill or drop missing values (NaN, infinity) first"
@@ -114,8 +119,12 @@ def check_trainable(
             "val_mask: no validation node in this split; the best epoch is chosen on validation "
             "nodes. Give some, or let `random_splits` set a part of the labels aside"
         )
-    elif metric == "roc_auc" and np.unique(y[val]).size < 2:
-        problem = "val_mask: the validation nodes are all of one class: no ROC-AUC; give both"
+    elif metric in BINARY and num_classes != 2:
+        problem = f"metric {metric}: needs two classes; use accuracy or macro_f1"
+        problem += f" (got {num_classes} classes)"
+    elif metric in BINARY and np.unique(y[val]).size < 2:
+        problem = "val_mask: the validation nodes are all of one class: no "
+        problem += f"{METRIC_NAMES[metric]}; give both"
     if problem:
         raise InputError(problem)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from djgnn.errors import InputError
-from djgnn.graph.checks import MASKS
+from djgnn.graph.checks import BINARY, MASKS, METRICS
 from djgnn.graph.convert import array_of, from_pyg
 from djgnn.graph.graph import Graph, random_splits
 from djgnn.graph.labels import encode, in_order, one_per_node
@@ -123,6 +123,20 @@ def bare(graph: Graph, y: Any = None, class_names: Any = None) -> Graph:
     return dataclasses.replace(
         graph, y=y, class_names=class_names, train_mask=None, val_mask=None, test_mask=None
     )
+
+
+def with_metric(graph: Graph, metric: str | None) -> Graph:
+    """A graph with a score of its own choice; without one its own, if it fits the classes.
+
+    Raises:
+        InputError: If there is no such score.
+    """
+    if metric is None:
+        fits = graph.metric not in BINARY or graph.num_classes == 2
+        metric = graph.metric if fits else METRICS[0]
+    if metric not in METRICS:
+        raise InputError(f"metric: must be one of {', '.join(METRICS)} (got {metric!r})")
+    return dataclasses.replace(graph, card={**graph.card, "metric": metric})
 
 
 def one_split(graph: Graph, validation_size: float, seed: int) -> Graph:

@@ -98,7 +98,7 @@ class Graph:
 
     @property
     def metric(self) -> str:
-        """The score that belongs to this data set: ``accuracy`` or ``roc_auc``."""
+        """The score of this data set, see :func:`djgnn.training.selection.score`."""
         return str(self.card.get("metric", "accuracy"))
 
     @cached_property

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from djgnn.checking import json_values
+from djgnn.graph.checks import BINARY, METRIC_NAMES
 from djgnn.report.graph_card import card_rows, measure_graph
 from djgnn.report.run_data import PARTS, RunData
 from djgnn.report.views import (
@@ -19,8 +20,10 @@ from djgnn.report.views import (
 )
 from djgnn.training import calibration
 from djgnn.training.folder import CONFIG, GRAPH, jumps_card
+from djgnn.training.selection import score
 
 FORMAT = "djgnn-report-1"
+RESAMPLES = 200
 DATA = ("name", "sha256", "num_nodes", "num_edges", "num_features", "classes")
 RESULT = ("split", "validation", "test", "oracle_test", "epoch", "seconds")
 
@@ -64,7 +67,7 @@ def headline(data: RunData) -> dict[str, Any]:
     low, high = score_interval(data)
     return {
         "data": {key: card["data"][key] for key in DATA},
-        "metric": card["metric"],
+        "metric": METRIC_NAMES[card["metric"]],
         "protocol": card["protocol"],
         "seed": card["seed"],
         "preset": data.config.preset,
@@ -144,13 +147,23 @@ def auc_interval(auc: float, positives: int, negatives: int) -> tuple[float, flo
 
 
 def score_interval(data: RunData) -> tuple[float, float]:
-    """The 95% interval of the test score over its nodes, in percent."""
+    """The 95% interval of the test score over its nodes, in percent.
+
+    Wilson's of accuracy, Newcombe's of ROC-AUC, a bootstrap of the others.
+    """
     y, said = data.labels[data.split.test], data.predicted[data.split.test]
     if data.card["metric"] == "roc_auc":
-        score = data.card["result"]["test"]
+        found = data.card["result"]["test"]
         counts = int((y == 1).sum()), int((y == 0).sum())
-        return auc_interval(math.nan if score is None else score, *counts)
-    return accuracy_interval(int((said == y).sum()), y.size)
+        return auc_interval(math.nan if found is None else found, *counts)
+    if data.card["metric"] == "accuracy" or not y.size:
+        return accuracy_interval(int((said == y).sum()), y.size)
+    ranked = data.card["metric"] in BINARY
+    decided = data.probabilities[data.split.test, 1] if ranked else said
+    rows = np.random.default_rng(0).integers(0, y.size, (RESAMPLES, y.size))
+    drawn = [score(decided[row], y[row], data.card["metric"]) for row in rows]
+    low, high = np.nanpercentile(drawn, [2.5, 97.5])
+    return (float(low), float(high))
 
 
 def evaluation_payload(data: RunData) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from djgnn import checking
 from djgnn.checking import check_file, json_values
 from djgnn.errors import InputError
 from djgnn.graph import Graph, Split, write_npz
+from djgnn.graph.checks import Metric
 from djgnn.graph.files import read_limited
 from djgnn.model import DJGNN, DJExperts
 from djgnn.model.experts import networks
@@ -90,7 +91,7 @@ class Card(TypedDict):
 
     format: Literal["djgnn-run-1"]
     data: _Data
-    metric: Literal["accuracy", "roc_auc"]
+    metric: Metric
     protocol: checking.Text
     seed: checking.Seed
     interrupted: bool

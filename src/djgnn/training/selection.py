@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from djgnn.graph.checks import BINARY
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -19,34 +21,49 @@ PROTOCOLS = ("validation", "oracle")
 
 
 def decision(logits: Tensor, metric: str) -> Tensor:
-    """What a score needs of the logits: the class, or for ROC-AUC the log-odds of class 1.
+    """What a score needs of the logits: the class, or to rank nodes the log-odds of class 1.
 
     Shapes:
         logits ``[n, classes]``, result ``[n]``.
     """
-    if metric == "roc_auc":
+    if metric in BINARY:
         return logits[:, 1] - logits[:, 0]
     return logits.argmax(dim=1).to(torch.int16)
 
 
-def score(decisions: NDArray[np.generic], y: NDArray[np.int64], metric: str) -> float:
-    """Accuracy or ROC-AUC in percent; NaN where it is not defined.
+def score(decisions: NDArray[Any], y: NDArray[np.int64], metric: str) -> float:
+    """A score in percent; NaN where it is not defined.
 
-    That is without any node, and for ROC-AUC with one class or with decisions that are not finite.
+    - ``accuracy``;
+    - ``macro_f1``: the mean of F1 over the classes that occur in `y`;
+    - ``roc_auc``, of two classes;
+    - ``average_precision`` of the rarer of two classes, of class 1 if both are as many.
+
+    Not defined are scores of no node, and the last two for one class or for decisions that are not
+    finite.
 
     Example:
         >>> score(np.array([1, 0, 1]), np.array([1, 1, 1]), "accuracy")
         66.66666666666666
+        >>> round(score(np.array([1, 1, 1, 0]), np.array([1, 1, 0, 0]), "macro_f1"), 1)
+        73.3
     """
     if y.size == 0:
         return float("nan")
     if metric == "accuracy":
         return 100 * float(np.mean(decisions == y))
+    if metric == "macro_f1":
+        said, size = decisions.astype(np.int64), 1 + max(int(y.max()), int(decisions.max()))
+        right, given, there = (np.bincount(v, minlength=size) for v in (y[said == y], said, y))
+        return 100 * float(np.mean((2 * right / np.maximum(given + there, 1))[there > 0]))
     if np.unique(y).size < 2 or not np.isfinite(decisions).all():
         return float("nan")
-    from sklearn.metrics import roc_auc_score
+    from sklearn.metrics import average_precision_score, roc_auc_score
 
-    return 100 * float(roc_auc_score(y, decisions))
+    if metric == "roc_auc":
+        return 100 * float(roc_auc_score(y, decisions))
+    rare = int(2 * y.sum() <= y.size)
+    return 100 * float(average_precision_score(y == rare, decisions if rare else -decisions))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ const LOSSES = [
   ["orthogonality", "orthogonality", "longdash"], ["validation_loss", "validation cross-entropy", "solid"],
 ];
 const dashes = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
-const metricName = () => (DATA.headline.metric === "roc_auc" ? "ROC-AUC" : "accuracy");
+const metricName = () => DATA.headline.metric;
 
 function curves(rows, x) {
   return rows.map(([y, name, dash], i) => ({
