@@ -22,6 +22,7 @@ from sklearn.utils import estimator_checks
 from djgnn import DJClassifier, Graph, InputError
 from djgnn.errors import DJGNNWarning
 from djgnn.graph import heterophilic_sbm, random_splits
+from djgnn.model.config import PLAIN_NAMES
 
 FAST = {
     "epochs": 10,
@@ -103,13 +104,17 @@ def test_no_label_of_the_graph_is_ever_looked_at(
 def test_cross_validation_never_sees_the_fold_s_labels(
     graph: Graph, nodes: np.ndarray, y: np.ndarray
 ) -> None:
-    """Every fold is predicted as by a fit on a graph and labels in which that fold is garbage."""
-    clf, cv = DJClassifier(graph=graph, **FAST), StratifiedKFold(3)
+    """Every fold is predicted as by a fit on a graph and labels in which that fold is garbage.
+
+    With the experts that hand labels on to neighbours.
+    """
+    options = {**FAST, "options": {"experts": ["features", *PLAIN_NAMES]}}
+    clf, cv = DJClassifier(graph=graph, **options), StratifiedKFold(3)
     shares = cross_val_predict(clf, nodes, y, cv=cv, method="predict_proba")
     for learned, held in cv.split(nodes, y):
         poison = graph.y.copy()
         poison[nodes[held]] = (poison[nodes[held]] + 1) % 4
-        other = DJClassifier(graph=dataclasses.replace(graph, y=poison), **FAST)
+        other = DJClassifier(graph=dataclasses.replace(graph, y=poison), **options)
         other.fit(nodes[learned], y[learned])
         np.testing.assert_array_equal(other.predict_proba(nodes[held]), shares[held])
 
@@ -129,9 +134,7 @@ def test_cross_val_score_with_any_splitter_and_scorer(
     assert clone(clf).fit(held[0], held[2]).score(held[1], held[3]) > 0.2
 
 
-def test_grid_search_over_jumps_in_two_processes(
-    graph: Graph, nodes: np.ndarray, y: np.ndarray
-) -> None:
+def test_grid_search_over_jumps(graph: Graph, nodes: np.ndarray, y: np.ndarray) -> None:
     search = GridSearchCV(
         DJClassifier(graph=graph, **FAST), {"num_jumps": [1, 4]}, cv=StratifiedKFold(2)
     ).fit(nodes, y)
