@@ -150,11 +150,12 @@ def test_trees_are_scikit_learns(classes: int, monkeypatch: pytest.MonkeyPatch) 
     graph = replace(graph, y=graph.y % classes, class_names=None)
     train, held, real = half(graph), [], BoostedTrees.keep
 
-    def spy(self: BoostedTrees, grown: Any, first: int) -> None:
+    def spy(self: BoostedTrees, grown: Any, first: int, last: int) -> None:
         held.append(grown)
-        real(self, grown, first)
+        real(self, grown, first, last)
 
     monkeypatch.setattr(BoostedTrees, "keep", spy)
+    monkeypatch.setattr(trees, "AT_ONCE", ROUNDS)  # so that scikit-learn has no more of them
     made = learned(BoostedTrees, graph, train, epochs=3)
     assert int(made.rounds) == 3 * ROUNDS
     table = made.columns(graph.x, Surroundings.of(graph.adjacency))
@@ -168,6 +169,9 @@ def test_trees_are_scikit_learns(classes: int, monkeypatch: pytest.MonkeyPatch) 
     once.fit(table[nodes], graph.y[nodes])
     np.testing.assert_array_equal(once.decision_function(table), raw)
     assert table.shape[1] == 1 + made.ranges()["feature"][1]
+    monkeypatch.undo()
+    for key, value in learned(BoostedTrees, graph, train, epochs=3).state_dict().items():
+        assert torch.equal(value, made.state_dict()[key]), key
 
 
 def test_trees_do_not_see_labels_of_other_nodes_and_learn_the_training_ones() -> None:

@@ -28,8 +28,9 @@ from djgnn.model.plain import PlainExpert, as_matrix
 
 WIDEST, PLACES, HOPS = 50, 32, 1
 """Columns that wide features are reduced to, and of the SVD of A; steps of the means."""
-LEAVES, MOST_TREES, MOST_ROUNDS, ROUNDS = 8, 2000, 200, 10
-"""Leaves of a tree; trees of all classes; rounds of one tree per class, in all and in an epoch."""
+LEAVES, MOST_TREES, MOST_ROUNDS, ROUNDS, AT_ONCE = 8, 2000, 200, 10, 50
+"""Leaves of a tree; trees of all classes; rounds of one tree per class: in all, in an epoch, and
+those that are grown at once, for sorting the columns into bins takes longer than most trees."""
 RATE, PENALTY, COLUMN_SHARE, MOST_PER_LEAF = 0.1, 1.0, 0.3, 20
 """Shrinkage and L2 penalty of boosting; columns that a split chooses from; nodes of a leaf."""
 
@@ -120,7 +121,8 @@ class BoostedTrees(PlainExpert):
         from threadpoolctl import threadpool_limits
 
         if not self.rounds:
-            self.observe(x, near)
+            with threadpool_limits(1):
+                self.observe(x, near)
         table, label = self.columns(x, near), self.label.cpu().numpy()
         nodes = np.flatnonzero(label >= 0)
         count = np.bincount(label[nodes], minlength=self.out_channels)
@@ -139,13 +141,16 @@ class BoostedTrees(PlainExpert):
             warm_start=True,
             random_state=seed % 2**32,
         )
-        scores = self.added(table, self.begin(len(table)), 0, int(self.rounds))
-        while (first := int(self.rounds)) < len(self.value):
-            last = min(first + ROUNDS, len(self.value))
-            with threadpool_limits(1, user_api="openmp"):
-                grown.set_params(max_iter=last).fit(table[nodes], label[nodes], weights)
-            self.keep(grown, first)
-            scores = self.added(table, self.begin(len(table)) if not first else scores, first, last)
+        most, there, scores = len(self.value), 0, self.begin(len(table))
+        scores = self.added(table, scores, 0, int(self.rounds))
+        while (first := int(self.rounds)) < most:
+            last = min(first + ROUNDS, most)
+            if last > there:
+                there = min(-(-last // AT_ONCE) * AT_ONCE, most)
+                with threadpool_limits(1):
+                    grown.set_params(max_iter=there).fit(table[nodes], label[nodes], weights)
+            self.keep(grown, first, last)
+            scores = self.added(table, scores if first else self.begin(len(table)), first, last)
             yield self.answer(scores)
 
     def ranges(self) -> dict[str, tuple[float, float]]:
@@ -161,14 +166,14 @@ class BoostedTrees(PlainExpert):
             "rounds": (0, len(self.value)),
         }
 
-    def keep(self, grown: Any, first: int) -> None:
-        """Copy the trees of a classifier of scikit-learn, from some round on.
+    def keep(self, grown: Any, first: int, last: int) -> None:
+        """Copy the trees of some rounds of a classifier of scikit-learn.
 
         Of two classes it has the log-odds of the second.
         """
         classes = grown.classes_[-grown.n_trees_per_iteration_ :]
         self.start[classes] = torch.from_numpy(grown._baseline_prediction.reshape(-1))
-        for r, trees in enumerate(grown._predictors[first:], start=first):
+        for r, trees in enumerate(grown._predictors[first:last], start=first):
             for c, tree in zip(classes, trees, strict=True):
                 nodes = tree.nodes
                 leaf, own = nodes["is_leaf"].astype(bool), np.arange(len(nodes))
@@ -181,7 +186,7 @@ class BoostedTrees(PlainExpert):
                 }
                 for name, part in parts.items():
                     getattr(self, name)[r, c, : len(nodes)] = torch.from_numpy(part)
-        self.rounds.fill_(len(grown._predictors))
+        self.rounds.fill_(last)
 
     def probabilities(self, x: Any, near: Surroundings) -> Floats:
         """Of all rounds."""
