@@ -342,7 +342,7 @@ def _fit_date(name: str, days: pl.Series, form: str) -> Date:
     """The centre and scale of days since 1970, and the cycles that they can tell apart."""
     values = days.drop_nulls().to_numpy()
     span, scale = float(np.ptp(values)), float(values.std())
-    told = {"year": span > 366, "week": span > 14, "day": bool((values % 1 != 0).any())}
+    told = {"year": span > 366, "week": span > 14, "day": float(np.ptp(values % 1)) > 0}
     cycles: Any = tuple(cycle for cycle, useful in told.items() if useful)
     return Date(
         name=name,

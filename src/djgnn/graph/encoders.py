@@ -53,7 +53,8 @@ class Raw(Column, frozen=True, kw_only=True, tag="raw"):
     def encode(self, where: str, column: pl.Series, numbers: Any = None) -> Block:
         """The numbers; an empty cell is an error."""
         values = _trained_numbers(where, column, numbers)
-        bad = ~(np.abs(values) <= np.finfo(np.float32).max)
+        with np.errstate(over="ignore"):
+            bad = ~np.isfinite(values.astype(np.float32))
         problem = "is not a finite number, which it must be if it is taken as it is; correct it"
         check_rows(where, column, bad, problem, "is empty; fill it with a number")
         return values.astype(np.float32)[:, None]

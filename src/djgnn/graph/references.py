@@ -21,8 +21,8 @@ def refer(nodes: pl.DataFrame, edges: pl.DataFrame, options: TableOptions) -> di
     """The columns of ids and ends by what is in them, as far as they were not named.
 
     Every choice of an id column and two edge columns is valued by the share of ends that are ids,
-    times the share of ids that are distinct; usual names and the first columns decide between
-    choices that are about as good.
+    times the share of ids that are distinct; usual names, the first columns and the number of
+    distinct ends decide between choices that are about as good.
 
     Args:
         nodes: The node table.
@@ -51,6 +51,9 @@ def refer(nodes: pl.DataFrame, edges: pl.DataFrame, options: TableOptions) -> di
     for place, (name, column) in enumerate(ids.items()):
         distinct = column.n_unique() / len(column)
         values = column.unique().implode()
+        covered = {
+            end: cells.n_unique() / min(len(cells), len(column)) for end, cells in ends.items()
+        }
         shares = {end: float(cells.is_in(values).mean() or 0) for end, cells in ends.items()}  # type: ignore[arg-type]
         for (first, source), (second, target) in permutations(enumerate(shares), 2):
             share = min(shares[source], shares[target]) * distinct
@@ -59,6 +62,7 @@ def refer(nodes: pl.DataFrame, edges: pl.DataFrame, options: TableOptions) -> di
             value = share + 0.1 * _usual("node", name) + 0.02 * (place == 0)
             value += 0.1 * (_usual("source", source) + _usual("target", target))
             value += 0.05 * (first == 0) + 0.05 * (second == 1) - 0.1 * (first > second)
+            value += 0.2 * min(covered[source], covered[target])
             if share >= ENOUGH and value > best[0]:
                 best = (value, {"node": name, "source": source, "target": target})
     if best[1] or any(_usual("node", name) for name in nodes.columns):

@@ -25,14 +25,22 @@ MOST_REAL = 20
 GIVEAWAY = 0.98
 
 
-def read_weights(where: str, column: pl.Series) -> NDArray[np.float64]:
+def read_weights(
+    where: str, column: pl.Series, kept: NDArray[np.bool_] | None = None
+) -> NDArray[np.float64]:
     """The weights of an edge table, numbers of zero or more.
+
+    Args:
+        where: The file, for the message.
+        column: The weights.
+        kept: Which edges count; all by default.
 
     Raises:
         InputError: At the first cell that is not.
     """
     numbers = parse_numbers(column)
     good = (numbers >= 0).fill_null(False)
+    good = good if kept is None else good | pl.Series(~kept)
     check_rows(where, column, ~good, "a weight is a number of zero or more; correct it or use none")
     return numbers.to_numpy()
 

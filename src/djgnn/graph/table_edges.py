@@ -60,9 +60,9 @@ def edge_fields(
             )
     weight = None
     if roles["weight"]:
-        weights = table[roles["weight"]][kept]
-        weight = problems.attempt(read_weights, where, weights)
+        weight = problems.attempt(read_weights, where, table[roles["weight"]], np.asarray(~lost))
     problems.stop()
+    weight = None if weight is None else weight[kept]
     index, weight = _merge_duplicates(where, index[:, kept], weight, ids, options)
     return {"edge_index": index, "edge_weight": weight}
 

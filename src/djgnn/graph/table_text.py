@@ -122,7 +122,7 @@ def _separator(file: Path, start: bytes) -> str:
     if file.suffix.lower() in TABS:
         return "\t"
     whole = start.decode("utf-8", "replace").splitlines()
-    lines = [QUOTED.sub("", line).strip(" \r") for line in whole[:LINES] if line.strip()]
+    lines = [QUOTED.sub("q", line).strip(" \r") for line in whole[:LINES] if line.strip()]
     found: list[tuple[float, int, str]] = []
     for place, mark in enumerate(("\t", ";", ",", "|")):
         counts = [line.count(mark) for line in lines]
@@ -130,7 +130,9 @@ def _separator(file: Path, start: bytes) -> str:
         found.append((counts.count(usual) / len(lines) if usual else 0.0, -place, mark))
     best = max(found)
     spaces = [len(line.split()) for line in lines]
-    if best[0] < 0.5 and min(spaces) > 1 and spaces.count(spaces[-1]) >= 0.9 * len(lines):
+    even = min(spaces) > 1 and spaces.count(spaces[-1]) >= 0.9 * len(lines)
+    both = any(" " in line for line in lines)  # tabs with spaces around them
+    if even and (best[0] < 0.5 or (both and spaces == [line.count("\t") + 1 for line in lines])):
         return " "
     return best[2] if best[0] else ","
 

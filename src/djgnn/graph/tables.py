@@ -15,7 +15,7 @@ from djgnn.checking import json_values
 from djgnn.errors import InputError, ReadingWarning
 from djgnn.graph.cells import Problems, check_rows
 from djgnn.graph.column_kinds import read_columns
-from djgnn.graph.encoders import Encoder, join_blocks, stored_encoders
+from djgnn.graph.encoders import Dropped, Encoder, join_blocks, stored_encoders
 from djgnn.graph.graph import Graph
 from djgnn.graph.references import ROWS, refer
 from djgnn.graph.table_columns import read_labels, read_split, warn_of_giveaways
@@ -151,7 +151,6 @@ def assemble(edges: Table, nodes: Table, options: TableOptions) -> Graph:
     problems.attempt(_check_types, nodes, used)
     problems.attempt(_check_types, edges, set(ends.values()))
     problems.stop()
-    unused = [name for name in names if name not in used]
     if options.get("known"):
         roles |= {"label": None, "split": None}
     ids = problems.attempt(read_ids, nodes.where, nodes.frame[str(roles["node"])])
@@ -162,10 +161,11 @@ def assemble(edges: Table, nodes: Table, options: TableOptions) -> Graph:
         ids = _with_others(ids, fields, options)
         fields |= problems.attempt(edge_fields, edges, ends, ids, options) or {}
     problems.stop()
+    dropped = {encoder.name for encoder in encoders if isinstance(encoder, Dropped)}
     reading = {
         "roles": {role: column or "" for role, column in {**roles, **ends}.items()},
         "columns": json_values(msgspec.to_builtins(encoders)),
-        "unused": unused,
+        "unused": [name for name in names if name not in used or name in dropped],
         "symmetric": options.get("symmetric", False),
         "duplicates": rule,
         "unknown": list(options.get("unknown") or UNKNOWN),
@@ -228,7 +228,7 @@ def _once(nodes: Table, ids: pl.Series) -> tuple[Table, pl.Series]:
             )
             nodes, ids = replace(nodes, frame=nodes.frame.filter(~again)), ids.filter(~again)
         else:
-            first = int(np.argmax((ids == ids[int(again.arg_true()[0])]).to_numpy())) + 1
+            first = int(np.argmax((ids == ids[int(again.arg_true()[0])]).fill_null(False))) + 1
             what = f"node already given in row {first} with other cells; keep one"
             problems.attempt(
                 check_rows, where, ids, again, f"{what} ({int(again.sum())} such rows)"
