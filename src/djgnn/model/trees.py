@@ -172,20 +172,24 @@ class BoostedTrees(PlainExpert):
         Of two classes it has the log-odds of the second.
         """
         classes = grown.classes_[-grown.n_trees_per_iteration_ :]
-        self.start[classes] = torch.from_numpy(grown._baseline_prediction.reshape(-1))
-        for r, trees in enumerate(grown._predictors[first:last], start=first):
+        start = np.zeros(self.out_channels)
+        start[classes] = grown._baseline_prediction.reshape(-1)
+        self.start.copy_(torch.from_numpy(start))
+        names = ("feature", "threshold", "child", "value")
+        arrays = {
+            name: np.zeros_like(getattr(self, name)[first:last].cpu().numpy()) for name in names
+        }
+        for r, trees in enumerate(grown._predictors[first:last]):
             for c, tree in zip(classes, trees, strict=True):
-                nodes = tree.nodes
+                nodes, place = tree.nodes, (r, c, slice(len(tree.nodes)))
                 leaf, own = nodes["is_leaf"].astype(bool), np.arange(len(nodes))
                 below = [np.where(leaf, own, nodes[side]) for side in ("left", "right")]
-                parts = {
-                    "feature": np.where(leaf, 0, nodes["feature_idx"]),
-                    "threshold": np.where(leaf, 0, nodes["num_threshold"]),
-                    "child": np.column_stack(below),
-                    "value": np.where(leaf, nodes["value"], 0),
-                }
-                for name, part in parts.items():
-                    getattr(self, name)[r, c, : len(nodes)] = torch.from_numpy(part)
+                arrays["feature"][place] = np.where(leaf, 0, nodes["feature_idx"])
+                arrays["threshold"][place] = np.where(leaf, 0, nodes["num_threshold"])
+                arrays["child"][place] = np.column_stack(below)
+                arrays["value"][place] = np.where(leaf, nodes["value"], 0)
+        for name, array in arrays.items():
+            getattr(self, name)[first:last].copy_(torch.from_numpy(array))
         self.rounds.fill_(last)
 
     def probabilities(self, x: Any, near: Surroundings) -> Floats:
