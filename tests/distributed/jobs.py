@@ -171,7 +171,7 @@ def fit_folder(group: Group, file: Path, out: Path, epochs: int) -> dict[str, An
     from djgnn.cli.fit import run_fit
     from djgnn.cli.options import FitOptions
 
-    config = resolve("default").replace(**{**FOLDER, "epochs": epochs})
+    config = resolve("full").replace(**{**FOLDER, "epochs": epochs})
     options = FitOptions(out, device="cpu", quiet=True, report=False)
     return run_fit(read_npz(file), config, options, group)
 
