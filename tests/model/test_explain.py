@@ -144,7 +144,7 @@ def test_parts_are_those_of_the_split_that_was_trained_on() -> None:
     seen = {}
     for split in range(3):
         parts = graph.split(split)
-        for branch in explain(module, inputs, graph, 5, split).branches:
+        for branch in explain(module, inputs, graph, 5, parts).branches:
             for near in branch.neighbours:
                 masks = {"train": parts.train, "validation": parts.val, "test": parts.test}
                 assert masks[near.part][near.node]

@@ -55,6 +55,7 @@ OWN = {
 ONE_NETWORK = {
     "model": {
         "experts": (),
+        "folds": None,
         "jumps": True,
         "jump_inputs": "features",
         "hops": None,

@@ -130,6 +130,7 @@ def fake(validations: list[float], losses: list[float], decisions: list[list[int
         validations[epoch],
         losses[epoch],
         torch.zeros(1),
+        torch.zeros(1),
         history,
         np.array(decisions[epoch]),
         np.array(decisions),

@@ -19,7 +19,7 @@ from djgnn.bench.cell import Recipe, model_of
 from djgnn.errors import InputError
 from djgnn.graph import Graph
 from djgnn.model.config import PRESETS
-from djgnn.training.config import REMOVED, RunConfig, resolve
+from djgnn.training.config import GATE, REMOVED, RunConfig, resolve
 
 MODELS = ("djgnn", *BASELINES)
 USUAL_METRIC, CLASSES = "accuracy", "classes="
@@ -84,7 +84,8 @@ class CellSpec:
         count: neither an option that is added later nor one that is removed changes a key.
         """
         said = {k: v for k, v in self.config.items() if k not in NOT_COMPUTED_WITH}
-        forms = (_counting(said, REMOVED), _counting(said, {}), said)
+        gone = {**REMOVED, GATE: False}
+        forms = (*(_counting(said, each) for each in (gone, REMOVED, {})), said)
         rest = (self.seed, self.evaluate, data_sha256, code)
         contents = ([[self.model, self.dataset, form, *rest], split] for form in forms)
         texts = (json.dumps(content, sort_keys=True, allow_nan=False) for content in contents)

@@ -12,13 +12,14 @@ from djgnn.cli.memory import largest_block, training_memory
 from djgnn.cli.options import FitOptions, Recipe, Source, load, say_reading
 from djgnn.cli.terminal import epochs, escape, stoppable, warn
 from djgnn.errors import InputError
-from djgnn.graph import Graph, random_splits, reading_of
+from djgnn.graph import Graph, reading_of
 from djgnn.graph.convert import scale_remark
 from djgnn.graph.table_rules import shorten, trained_columns
 from djgnn.training.checkpoint import Checkpoint, fingerprint
 from djgnn.training.config import RunConfig
 from djgnn.training.distributed import Group, join
 from djgnn.training.folder import CONFIG, RESULT, check_free, new_folder, read_card, write_run
+from djgnn.training.folds import with_splits
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.progress import Hooks
 from djgnn.training.recorder import Recorder
@@ -39,7 +40,8 @@ def fit_source(source: Source, recipe: Recipe, options: FitOptions) -> tuple[dic
         options = replace(options, resume=resume)
         group.shared(lambda: _check_out(options))
         config = recipe.resolve(source.dataset)
-        graph = group.in_turn(lambda: _trainable(load(source), source, options.seed))
+        graph = group.in_turn(lambda: _trainable(load(source), source))
+        graph, config = with_splits(graph, config, options.folds, options.seed)
         warn(scale_remark(graph) if group.first else None)
         say_reading(graph, options.quiet or options.as_json or not group.first)
         card = group.shared(lambda: _finished(graph, config, options))
@@ -50,8 +52,8 @@ def fit_source(source: Source, recipe: Recipe, options: FitOptions) -> tuple[dic
     return card, group.first
 
 
-def _trainable(graph: Graph, source: Source, seed: int) -> Graph:
-    """A graph with labels and a split; an own graph without one is split 60/20/20.
+def _trainable(graph: Graph, source: Source) -> Graph:
+    """A graph with labels of two classes or more.
 
     Raises:
         InputError: If no node has a label, or all have the same.
@@ -75,7 +77,7 @@ def _trainable(graph: Graph, source: Source, seed: int) -> Graph:
             f"{where}: {problem}; name the column of the classes with --label, and fill it for "
             f"some nodes of two classes or more (got {known.size or 'no'} labels{columns})"
         )
-    return graph if graph.num_splits else random_splits(graph, random_state=seed)
+    return graph
 
 
 def checkpoint_folder(out: Path) -> Path:

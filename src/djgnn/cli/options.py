@@ -201,6 +201,14 @@ class FitOptions:
 
     out: Annotated[Path, option("Folder for the run; must not exist yet.")]
     split: Annotated[int, option("Which stored split.")] = 0
+    folds: Annotated[
+        int | None,
+        option(
+            "Members of every expert, each of which learns from the labels outside of one fold; 4 "
+            "for an own graph with fewer than 20,000 labels, 1 sets a part of them aside.",
+            min=1,
+        ),
+    ] = None
     seed: Seed = 0
     device: Device = "auto"
     overwrite: Annotated[bool, option("Replace a run that is there.", "--overwrite")] = False

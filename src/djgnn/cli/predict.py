@@ -84,7 +84,7 @@ def _of_new_nodes(run: Path, source: Source, device: str) -> str:
             )
         shares = stored.predict(later)
         anchors = np.zeros(later.num_nodes, dtype=np.bool_)
-        trained = stored.graph.split(stored.split).train
+        trained = stored.anchors
         anchors[known] = reached(stored.graph, trained)[place[known]]
         return prediction_csv(later, shares, anchors=anchors, only=new)
 

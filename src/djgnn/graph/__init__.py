@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from djgnn.graph.arrivals import Arrivals, arrivals, check_related
-from djgnn.graph.graph import Graph, Split, random_splits
+from djgnn.graph.graph import Graph, Split, all_held_out, cross_folds, random_splits
 from djgnn.graph.npz import read_npz, write_npz
 from djgnn.graph.registry import Card, available, find, known, load
 from djgnn.graph.table_rules import reading_of
@@ -33,9 +33,11 @@ __all__ = [
     "Card",
     "Graph",
     "Split",
+    "all_held_out",
     "arrivals",
     "available",
     "check_related",
+    "cross_folds",
     "find",
     "from_frames",
     "heterophilic_sbm",

@@ -312,6 +312,50 @@ def random_splits(
     return graph.with_masks(*masks)
 
 
+def cross_folds(graph: Graph, folds: int = 4, random_state: int = 0) -> Graph:
+    """Splits for cross-fitting: the labelled nodes in folds, each of which is held out once.
+
+    Split k learns from all labelled nodes outside of fold k, and its validation part is fold k;
+    there is no test part. Every class is dealt out evenly.
+
+    Args:
+        graph: A graph with labels.
+        folds: How many, at least 2.
+        random_state: Seed.
+
+    Returns:
+        The same graph with masks of shape ``[n, folds]``.
+
+    Raises:
+        InputError: Without labels, or with fewer labelled nodes than folds.
+
+    Example:
+        >>> g = Graph(np.zeros((2, 0)), num_nodes=10, y=np.array([0, 1] * 4 + [-1, -1]))
+        >>> cross_folds(g).split(3)
+        Split(index=3, train/val/test=6/2/0)
+    """
+    y = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
+    labelled = np.flatnonzero(y >= 0)
+    if folds < 2 or labelled.size < folds:
+        raise InputError(
+            f"{graph.name}: folds must be at least 2 and at most the number of labelled nodes, "
+            f"{labelled.size} (got {folds})"
+        )
+    shuffled = np.random.default_rng([random_state, folds]).permutation(labelled)
+    dealt = shuffled[np.argsort(y[shuffled], kind="stable")]
+    held = np.zeros((graph.num_nodes, folds), dtype=np.bool_)
+    held[dealt, np.arange(dealt.size) % folds] = True
+    train = (y >= 0)[:, None] & ~held
+    return graph.with_masks(train, held, np.zeros_like(held))
+
+
+def all_held_out(graph: Graph) -> Split:
+    """The parts of a cross-fitted run: every labelled node was held out once, none is left."""
+    known = np.zeros(graph.num_nodes, dtype=np.bool_)
+    known |= False if graph.y is None else graph.y >= 0
+    return Split(np.zeros_like(known), known, np.zeros_like(known))
+
+
 def _ends(size: int, train: float, val: float) -> tuple[int, int]:
     """Where the training and the validation part of a shuffled group end."""
     if size < 3:

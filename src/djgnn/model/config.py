@@ -36,6 +36,7 @@ EXPERT_NAMES: tuple[Expert, ...] = get_args(Expert)
 PLAIN_NAMES = EXPERT_NAMES[:3]
 """Those that are no networks, see :mod:`djgnn.model.plain`; they belong to the preset ``full``."""
 NETWORK_NAMES = EXPERT_NAMES[3:]
+Folds = Annotated[int, Meta(ge=2, le=20, description="a whole number from 2 to 20")]
 Layers = Annotated[int, Meta(ge=1, le=64, description="a whole number from 1 to 64")]
 
 
@@ -46,6 +47,8 @@ class ModelConfig:
     Args:
         experts: The experts of a :class:`djgnn.model.DJExperts`, see :mod:`djgnn.model.experts`;
             without any the model is one network, :class:`djgnn.model.DJGNN`.
+        folds: Members of every expert, each of which learns from the labels outside of one fold
+            (:func:`djgnn.graph.cross_folds`); ``None`` for no cross-fitting.
         hidden_channels: Width of every branch.
         num_jumps: Number of jumps K; ``"auto"`` for shells that grow geometrically.
         num_centers: Number of columns p of U.
@@ -74,6 +77,7 @@ class ModelConfig:
     """
 
     experts: tuple[Expert, ...] = NETWORK_NAMES
+    folds: Folds | None = None
     hidden_channels: Count = 64
     num_jumps: Count | Literal["auto"] = "auto"
     num_centers: Count = 5

@@ -9,7 +9,8 @@ minimised by training them one after another, each to its own best epoch. Plain 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -69,11 +70,26 @@ def expert_configs(config: ModelConfig, directed: bool) -> dict[str, ModelConfig
     for name in config.experts:
         if name in PLAIN:
             continue
-        own = {**EXPERTS[name], **({} if directed else UNDIRECTED), "experts": ()}
+        own = {**EXPERTS[name], **({} if directed else UNDIRECTED), "experts": (), "folds": None}
         made = config.replace(**own)
         if made not in found.values():
             found[name] = made
     return found
+
+
+def member(kind: str, fold: int, folds: int) -> str:
+    """The name of an expert of a fold; without folds that of its kind."""
+    return kind if folds == 1 else f"{kind}-{fold + 1}"
+
+
+def kind_of(name: str) -> str:
+    """What kind of expert a member is.
+
+    Example:
+        >>> kind_of(member("jumps", 0, 4)), kind_of("jumps")
+        ('jumps', 'jumps')
+    """
+    return name.partition("-")[0]
 
 
 def is_directed(adjacency: sp.sparray) -> bool:
@@ -107,6 +123,7 @@ class Mixed(nn.Module):
 
     weights: Tensor
     temperatures: Tensor
+    folds = 1
 
     def __init__(self, experts: Mapping[str, nn.Module]) -> None:
         super().__init__()
@@ -130,22 +147,39 @@ class Mixed(nn.Module):
         """What an expert takes, of what the whole model takes."""
         return inputs
 
-    def shares(self, logits: Sequence[Tensor]) -> Tensor:
+    def shares(self, logits: Sequence[Tensor], fold: Tensor | None = None) -> Tensor:
         """What every expert adds to the probability of every class.
 
+        Args:
+            logits: Of each expert.
+            fold: The fold of every node, -1 for none. A node of a fold hears only the members that
+                did not learn from it.
+
         Shapes:
-            logits ``[n, classes]`` of each expert, result ``[experts, n, classes]``.
+            logits ``[n, classes]`` each, fold ``[n]``, result ``[experts, n, classes]``.
         """
-        return self._tempered(logits).softmax(dim=2) * self.weights[:, None, None]
+        return self._tempered(logits).softmax(dim=2) * self.node_weights(fold)
 
-    def combine(self, logits: Sequence[Tensor]) -> Tensor:
-        """The logarithm of the mixture's probabilities.
+    def combine(self, logits: Sequence[Tensor], fold: Tensor | None = None) -> Tensor:
+        """The logarithm of the mixture's probabilities, see :meth:`shares`.
 
         Shapes:
-            logits ``[n, classes]`` of each expert, result ``[n, classes]``.
+            logits ``[n, classes]`` of each expert, fold ``[n]``, result ``[n, classes]``.
         """
         each = self._tempered(logits).log_softmax(dim=2)
-        return torch.logsumexp(each + self.weights.log()[:, None, None], dim=0)
+        return torch.logsumexp(each + self.node_weights(fold).log(), dim=0)
+
+    def node_weights(self, fold: Tensor | None) -> Tensor:
+        """The weight of every expert for every node, ``[experts, n, 1]``, or for all of them."""
+        found = self.weights[:, None]
+        if fold is not None and self.folds > 1:
+            found = found.repeat(1, fold.numel())
+            for k, own in enumerate(self.weights.view(self.folds, -1)):
+                if own.sum() > 0:
+                    alone = torch.zeros_like(self.weights).view(self.folds, -1)
+                    alone[k] = own / own.sum()
+                    found[:, fold == k] = alone.view(-1, 1)
+        return found[:, :, None]
 
     def _tempered(self, logits: Sequence[Tensor]) -> Tensor:
         return torch.stack(list(logits)) / self.temperatures[:, None, None]
@@ -194,15 +228,28 @@ class DJExperts(Mixed):
             raise ValueError("experts must name at least one that is a network")
         sizes = (in_channels, hidden_channels, out_channels, num_nodes)
         made: dict[str, nn.Module] = {}
-        for name in own.experts:
+        folds = own.folds or 1
+        for fold, name in itertools.product(range(folds), own.experts):
+            place = member(name, fold, folds)
             if name in PLAIN:
-                made[name] = PLAIN[name](in_channels, out_channels, num_nodes, directed)
+                made[place] = PLAIN[name](in_channels, out_channels, num_nodes, directed)
             elif name in configs:
-                made[name] = DJGNN(*sizes, configs[name].num_jumps, config=configs[name])
+                made[place] = DJGNN(*sizes, configs[name].num_jumps, config=configs[name])
         super().__init__(made)
-        self.config, self.configs = own, configs
+        self.config, self.folds, self.directed = own, folds, directed
+        self.configs = {n: configs[kind_of(n)] for n in made if kind_of(n) in configs}
         self.in_channels, self.out_channels, self.num_nodes = in_channels, out_channels, num_nodes
         self._prepared = EdgeMemory()
+
+    def only(self, kinds: Collection[str]) -> DJExperts:
+        """The same experts without those of other kinds; they must be of weight 0."""
+        kept = tuple(kind for kind in self.config.experts if kind in kinds)
+        sizes = (self.config.hidden_channels, self.out_channels, self.num_nodes, self.directed)
+        found = DJExperts(self.in_channels, *sizes, config=self.config.replace(experts=kept))
+        places = [self.names.index(name) for name in found.names]
+        found.experts = nn.ModuleDict({name: self.experts[name] for name in found.names})
+        found.weights, found.temperatures = self.weights[places], self.temperatures[places]
+        return found
 
     def inputs_of(self, name: str, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
         """The features and the expert's own operators."""
@@ -219,15 +266,12 @@ class DJExperts(Mixed):
 
     def operators(self, parts: Parts) -> ExpertOperators:
         """The operators of all experts, from the parts of a graph or of a process."""
-        whole = parts.whole()
-        return ExpertOperators(
-            {
-                name: parts.operators(**self.configs[name].treatment())
-                if name in self.configs
-                else whole
-                for name in self.names
-            }
-        )
+        by_kind: dict[str, Any] = {}
+        for name in self.names:
+            kind, own = kind_of(name), self.configs.get(name)
+            if kind not in by_kind:
+                by_kind[kind] = parts.whole() if own is None else parts.operators(**own.treatment())
+        return ExpertOperators({name: by_kind[kind_of(name)] for name in self.names})
 
     def forward(
         self,
@@ -283,15 +327,16 @@ class Network(Member):
     module: DJGNN
 
 
-def members(model: DJGNN | DJExperts) -> tuple[Member, ...]:
-    """Who has a part in a model's answer, of the largest weight first."""
+def members(model: DJGNN | DJExperts, fold: int = -1) -> tuple[Member, ...]:
+    """Who has a part in a model's answer for nodes of a fold, of the largest weight first."""
     if isinstance(model, DJGNN):
         return (Network("", 1.0, 1.0, model, model),)
     experts: Any = model.experts.items()
     found: list[Member] = []
-    named = zip(experts, model.weights.tolist(), model.temperatures.tolist(), strict=True)
+    weights = model.node_weights(torch.tensor([fold]))[:, 0, 0].tolist()
+    named = zip(experts, weights, model.temperatures.tolist(), strict=True)
     for (name, own), weight, temperature in named:
-        kind = Member if name in PLAIN else Network
+        kind = Member if kind_of(name) in PLAIN else Network
         if weight > 0:
             found.append(kind(name, weight, temperature, own, model))
     return tuple(sorted(found, key=lambda member: -member.weight))

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from djgnn.filters.aggregate import normalized_entries
 from djgnn.filters.table import safe_norm
-from djgnn.graph import Graph
+from djgnn.graph import Graph, Split
 from djgnn.graph.operator import SparseOperator
 from djgnn.model.branches import HopBranch, JumpBranches
 from djgnn.model.djgnn import DJGNN
@@ -147,7 +147,8 @@ def explain(
     inputs: tuple[Any, Any],
     graph: Graph,
     node: int,
-    split: int = 0,
+    split: Split | None = None,
+    fold: int = -1,
 ) -> Explanation:
     """Take the answer for one node apart.
 
@@ -156,7 +157,8 @@ def explain(
         inputs: Features and operators of the graph.
         graph: The graph itself, for names, labels and parts of the split.
         node: Which node.
-        split: The split that the model was trained on.
+        split: The parts of the graph that the model was trained with; the first split by default.
+        fold: The fold that the node was held out of; its answer is that of those members.
 
     Raises:
         IndexError: If there is no such node.
@@ -166,7 +168,7 @@ def explain(
     module.eval()
     words = _Words(graph, split)
     parts, added = [], []
-    for member in members(module):
+    for member in members(module, fold):
         take_apart: Any = _branches if isinstance(member, Network) else _plain
         logits, bias, branches = take_apart(member.module, member.inputs_of(inputs), words, node)
         own = (logits.double() / member.temperature).log_softmax(dim=0)
@@ -200,9 +202,9 @@ def explain(
 class _Words:
     """Names, labels and parts of nodes, as words."""
 
-    def __init__(self, graph: Graph, split: int) -> None:
+    def __init__(self, graph: Graph, split: Split | None) -> None:
         self.graph, self.names, self.classes = graph, graph.names(), graph.classes()
-        self.split = graph.split(split) if graph.num_splits else None
+        self.split = graph.split(0) if split is None and graph.num_splits else split
 
     def by_class(self, values: Tensor) -> dict[str, float]:
         return dict(zip(self.classes, values.tolist(), strict=True))

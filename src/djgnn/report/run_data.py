@@ -15,7 +15,7 @@ import torch
 from djgnn.errors import InputError
 from djgnn.graph import Graph
 from djgnn.model import DJExperts
-from djgnn.model.experts import Network, main_network, members
+from djgnn.model.experts import Network, kind_of, main_network, members
 from djgnn.model.explain import contributions
 from djgnn.model.views import DJOutput
 from djgnn.training.config import RunConfig
@@ -66,6 +66,7 @@ class RunData:
     owners: list[str]
     predictions: dict[str, list[str]]
     graph: Graph
+    split: Split
     recording: Recording | None
     probabilities: NDArray[np.float32]
     shares: dict[str, NDArray[np.float32]]
@@ -78,11 +79,6 @@ class RunData:
     alpha: dict[str, float]
     contributions: NDArray[np.float32]
     bias: NDArray[np.float32]
-
-    @property
-    def split(self) -> Split:
-        """The split it was trained on."""
-        return self.graph.split(int(self.card["result"]["split"]))
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -107,7 +103,6 @@ def load_run(folder: str | Path) -> RunData:
     stored = load_model(path)
     predictions = _columns(path / PREDICTIONS, read_predictions(path))
     _check_predictions(path / PREDICTIONS, predictions, stored.graph)
-    stored.graph.split(stored.split)
     records = read_history(path)
     numbers = [f.name for f in dataclasses.fields(EpochRecord) if f.name != "expert"]
     module, experts = stored.module, stored.card.get("experts") or []
@@ -116,12 +111,13 @@ def load_run(folder: str | Path) -> RunData:
     with torch.no_grad():
         output = shown.module.run(*shown.inputs_of(stored.inputs))
         added, bias = contributions(shown.module.mixture, output.embeddings)
-        shares = {}
+        shares: dict[str, Any] = {}
         if isinstance(module, DJExperts):
-            each = dict(
-                zip(module.names, module.shares([*stored.by_network.values()]), strict=True)
-            )
-            shares = {member.name: each[member.name].numpy() for member in members(module)}
+            each = module.shares([*stored.by_network.values()], stored.fold)
+            for name, share in zip(module.names, each.cpu().numpy(), strict=True):
+                shares[kind_of(name)] = shares.get(kind_of(name), 0) + share
+            order = dict.fromkeys(kind_of(member.name) for member in members(module))
+            shares = {kind: shares[kind] for kind in order}
     return RunData(
         folder=path,
         card=stored.card,
@@ -130,6 +126,7 @@ def load_run(folder: str | Path) -> RunData:
         owners=[r.expert for r in records],
         predictions=predictions,
         graph=stored.graph,
+        split=stored.parts,
         recording=_recording(path, stored, output, kept) if shown.module.pump else None,
         probabilities=stored.probabilities,
         shares=shares,

@@ -104,7 +104,7 @@ def _not_learned(stored: StoredModel, found: Answer) -> NDArray[Any]:
 
     Where that leaves no label, the validation nodes keep theirs.
     """
-    labels, split = _own(found), stored.graph.split(stored.split)
+    labels, split = _own(found), stored.parts
     known = found.place >= 0
     hidden = known & (split.train | split.val)[found.place]
     if unknown_among(labels[~hidden]).all():

@@ -82,6 +82,8 @@ class Checkpoint:
             **{f"kept.{k}": v for k, v in progress.kept.items()},
             **{f"adam.{i}.{k}": v for i, held in optimizer.state.items() for k, v in held.items()},
             "kept_logits": progress.kept_logits,
+            "held": progress.held,
+            "half_losses": torch.tensor(progress.half_losses, dtype=torch.float64),
             "history": torch.tensor(records, dtype=torch.float64).view(len(records), -1),
             "decisions": torch.from_numpy(np.stack(progress.decisions)),
         }
@@ -124,6 +126,7 @@ class Checkpoint:
                 module.load_state_dict(progress.kept)  # refuses other names and shapes
             device = next(module.parameters()).device
             progress.kept_logits = progress.kept_logits.to(device)
+            progress.held = progress.held.to(device)
             progress.kept = {k: v.to(device) for k, v in progress.kept.items()}
             _restore_adam(optimizer, tensors)
             module.load_state_dict(_part(tensors, "module."))
@@ -172,6 +175,8 @@ def _progress(about: dict[str, Any], tensors: dict[str, Tensor]) -> Progress:
     _require(isinstance(seconds, int | float) and 0 <= seconds < 1e300, "seconds")
     _require(isinstance(about["ended"], bool), "ended")
     _require(kept < 0 or tensors["kept_logits"].ndim == 2, "kept_logits")
+    halves = tensors["half_losses"]
+    _require(halves.dtype == torch.float64 and halves.shape == (2,), "half_losses")
     history = [EpochRecord(int(row[0]), *row[1:]) for row in rows.tolist()]
     return Progress(
         history=history,
@@ -179,6 +184,8 @@ def _progress(about: dict[str, Any], tensors: dict[str, Tensor]) -> Progress:
         kept=_part(tensors, "kept."),
         kept_logits=tensors["kept_logits"],
         kept_epoch=kept,
+        held=tensors["held"],
+        half_losses=halves.tolist(),
         seconds=float(seconds),
         ended=about["ended"],
     )

@@ -11,6 +11,7 @@ import dataclasses
 import math
 import warnings
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,19 +21,23 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from djgnn.errors import DJGNNWarning
-from djgnn.model import DJGNN
-from djgnn.model.experts import Mixed
+from djgnn.model import DJGNN, DJExperts
+from djgnn.model.experts import PLAIN, Mixed, kind_of
 from djgnn.model.plain import PlainExpert
 from djgnn.training import calibration
 from djgnn.training.config import MANY_NODES, TrainConfig
 from djgnn.training.decoupled import prepare
 from djgnn.training.inputs import initialize, seeded
-from djgnn.training.loop import ExpertRecord, Fitted, Targets, fit
+from djgnn.training.loop import Evidence, ExpertRecord, Fitted, Targets, fit
 from djgnn.training.passes import choose_passes
 from djgnn.training.progress import EpochRecord, Hooks
 from djgnn.training.selection import decision, score
 
 ROUNDS = 200
+ALWAYS = (*PLAIN, "features")
+"""Experts that are trained in every fold: quick ones, and what the graph must surpass."""
+MOST_NETWORKS, LEAST_RAISE = 5, 0.005
+"""Others, at most, and what each must add to the likelihood of the first fold."""
 
 
 def mixing_weights(
@@ -69,7 +74,7 @@ def mixing_weights(
 def fit_experts(
     module: Mixed,
     inputs: tuple[Any, Any],
-    targets: Targets,
+    targets: Targets | Sequence[Targets],
     config: TrainConfig,
     seed: int = 0,
     hooks: Hooks | None = None,
@@ -77,12 +82,13 @@ def fit_experts(
     """Train every expert from fresh weights, then mix them.
 
     An expert that diverges is left out, and so are those that a stop leaves untrained: their
-    weight is 0.
+    weight is 0. Of a cross-fitted mixture every member is trained on the nodes outside of its fold;
+    networks that have next to no weight in the first fold are not trained in the others.
 
     Args:
         module: The mixture.
         inputs: x and structure.
-        targets: Labels to learn from and select on.
+        targets: Labels to learn from and select on, of every fold.
         config: How to train, the same for every expert.
         seed: Of weights and dropout.
         hooks: Progress, early end, checkpoint, recording.
@@ -91,24 +97,31 @@ def fit_experts(
         FloatingPointError: If all experts diverged.
         InputError: If a checkpoint is damaged or of another run.
     """
-    hooks = hooks or Hooks()
+    hooks, folds = hooks or Hooks(), [targets] if isinstance(targets, Targets) else list(targets)
     found: dict[str, Fitted] = {}
     trouble: FloatingPointError | None = None
-    rival = math.inf
+    rivals, idle, device = [math.inf] * len(folds), set[str](), folds[0].train.device
+    judged = False
     # By name: what becomes of an expert does not depend on which others there are.
     seeds = {name: seed + zlib.crc32(name.encode()) for name in module.names}
-    for name, expert in module.experts.items():
-        own, generator = module.inputs_of(name, inputs), seeded(seeds[name], targets.train.device)
-        rates = rates_of(expert, config, targets.train.numel())
+    for (name, expert), k in zip(module.experts.items(), _folds_of(module), strict=True):
+        if k == 1 and not judged:
+            judged = True
+            idle |= _idle(found, folds[0])
+        if kind_of(name) in idle:
+            continue
+        own, generator = module.inputs_of(name, inputs), seeded(seeds[name], device)
+        rates = rates_of(expert, config, folds[k].train.numel())
         prepare(expert, own, config, seeds[name])
         try:
-            fitted = fit(expert, own, targets, rates, generator, _of(hooks, name), rival)
-            rival = min(rival, fitted.validation_loss)
+            fitted = fit(expert, own, folds[k], rates, generator, _of(hooks, name), rivals[k])
+            rivals[k] = min(rivals[k], fitted.validation_loss)
         except FloatingPointError as error:
             trouble = error
             warnings.warn(f"expert {name} left out: {error}", DJGNNWarning, stacklevel=2)
+            idle.add(kind_of(name))
             continue
-        found[name] = _without_idle_jumps(fitted, own, targets, config)
+        found[name] = _without_idle_jumps(fitted, own, folds[k], config)
         if fitted.interrupted:
             break
     for name, expert in module.experts.items():
@@ -116,7 +129,76 @@ def fit_experts(
             initialize(expert, seeds[name])
     if not found:
         raise trouble or FloatingPointError("training diverged: there is no expert")
-    return _mixed(module, found, targets)
+    return _mixed(module, found, folds)
+
+
+def _folds_of(module: Mixed) -> list[int]:
+    """The fold of every member: a mixture lists all experts of the first fold first."""
+    size = len(module.names) // module.folds
+    return [i // size for i in range(len(module.names))]
+
+
+def _idle(found: dict[str, Fitted], targets: Targets) -> set[str]:
+    """The kinds of networks that hardly anything is lost without, judged by the first fold.
+
+    Beside the quick ones those are wanted that raise the likelihood of its held-out nodes most, one
+    after the other, as long as they raise it by half a percent.
+    """
+    y, rows, counts = targets.labels[1], np.arange(targets.val_y.numel()), _counts(targets)
+    likelihood = {}
+    for name, each in found.items():
+        held = each.held.cpu().numpy()
+        scale = calibration.temperature(held, y, counts)
+        likelihood[kind_of(name)] = calibration.probabilities(held, scale)[rows, y].astype(float)
+    floor = np.finfo(np.float64).tiny
+
+    def gained(kinds: Sequence[str]) -> float:
+        chosen = np.stack([likelihood[kind] for kind in kinds])
+        mixed = np.maximum(mixing_weights(chosen, counts) @ chosen, floor)
+        return float(np.average(np.log(mixed), weights=counts))
+
+    wanted = [kind for kind in likelihood if kind in ALWAYS]
+    rest = [kind for kind in likelihood if kind not in ALWAYS]
+    best = gained(wanted) if wanted else -math.inf
+    for _ in range(min(MOST_NETWORKS, len(rest))):
+        value, kind = max((gained([*wanted, kind]), kind) for kind in rest)
+        if value < best + LEAST_RAISE:
+            break
+        best = value
+        wanted.append(kind)
+        rest.remove(kind)
+    return set(rest)
+
+
+def _counts(targets: Targets) -> NDArray[np.float64] | None:
+    """As how many nodes the validation nodes count, as the losses count them."""
+    if targets.class_weight is None:
+        return None
+    counts = targets.class_weight.cpu().numpy().astype(np.float64)[targets.labels[1]]
+    return np.asarray(counts * counts.size / max(counts.sum(), np.finfo(np.float64).tiny))
+
+
+def _learned(
+    held: Sequence[NDArray[np.float32]],
+    y: NDArray[np.int64],
+    counts: NDArray[np.float64] | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The weight and the temperature of every expert, from logits of held-out nodes."""
+    scales = [calibration.temperature(each, y, counts) for each in held]
+    chosen = [
+        calibration.probabilities(each, scale)[np.arange(y.size), y]
+        for each, scale in zip(held, scales, strict=True)
+    ]
+    return mixing_weights(np.stack(chosen).astype(np.float64), counts), np.array(scales)
+
+
+def _weighed(
+    held: Sequence[NDArray[np.float32]], weights: NDArray[Any], scales: NDArray[Any]
+) -> NDArray[np.float64]:
+    """Logarithms of the mixture's probabilities."""
+    parts = zip(held, weights, scales, strict=True)
+    total = sum(w * calibration.probabilities(z, t).astype(np.float64) for z, w, t in parts)
+    return np.asarray(np.log(np.maximum(total, np.finfo(np.float64).tiny)))
 
 
 def rates_of(expert: nn.Module, config: TrainConfig, nodes: int) -> TrainConfig:
@@ -144,28 +226,58 @@ def _of(hooks: Hooks, name: str) -> Hooks:
     return dataclasses.replace(hooks, on_epoch=on_epoch, checkpoint=checkpoint)
 
 
-def _mixed(module: Mixed, found: dict[str, Fitted], targets: Targets) -> Fitted:
+def _mixed(module: Mixed, found: dict[str, Fitted], folds: Sequence[Targets]) -> Fitted:
     """The mixture of trained experts, with its weights in place."""
-    y, rows = targets.labels[1], targets.val
-    weights, temperatures = np.zeros(len(module.names)), np.ones(len(module.names))
-    places = [module.names.index(name) for name in found]
-    held = [each.logits[rows].cpu().numpy() for each in found.values()]
-    counts = None
-    if targets.class_weight is not None:  # as the losses count them
-        counts = targets.class_weight.cpu().numpy().astype(np.float64)[y]
-        counts *= y.size / max(counts.sum(), np.finfo(np.float64).tiny)
-    temperatures[places] = [calibration.temperature(each, y, counts) for each in held]
-    chosen = [
-        calibration.probabilities(each, scale)[np.arange(y.size), y]
-        for each, scale in zip(held, temperatures[places], strict=True)
+    place = dict(zip(module.names, _folds_of(module), strict=True))
+    by_fold: list[dict[str, Fitted]] = [{} for _ in folds]
+    for name, each in found.items():
+        by_fold[place[name]][kind_of(name)] = each
+    used = [k for k, of_fold in enumerate(by_fold) if of_fold]
+    interrupted = any(each.interrupted for each in found.values())
+    if interrupted and len(used) > 1:  # the last one is not complete
+        used.pop()
+    order = [kind for kind in by_fold[0] if all(kind in by_fold[k] for k in used)]
+    # One fold is judged where its epochs were chosen, as ever; several where nothing flatters them.
+    rows = [folds[k].val for k in used]
+    held = [
+        [
+            (by_fold[k][kind].held if module.folds > 1 else by_fold[k][kind].logits[row])
+            .cpu()
+            .numpy()
+            for k, row in zip(used, rows, strict=True)
+        ]
+        for kind in order
     ]
-    weights[places] = mixing_weights(np.stack(chosen).astype(np.float64), counts)
-    module.weights.copy_(torch.from_numpy(weights))
-    module.temperatures.copy_(torch.from_numpy(temperatures))
+    labels = [folds[k].labels[1] for k in used]
+    y, together = np.concatenate(labels), [np.concatenate(each) for each in held]
+    parts = [_counts(folds[k]) for k in used]
+    counts = None if parts[0] is None else np.concatenate([c for c in parts if c is not None])
+    weights, scales = _learned(together, y, counts)
+    of_kind = dict(zip(order, zip(weights / len(used), scales, strict=True), strict=True))
+    members = [
+        of_kind.get(kind_of(n), (0.0, 1.0)) if place[n] in used else (0.0, 1.0)
+        for n in module.names
+    ]
+    module.weights.copy_(torch.tensor([w for w, _ in members]))
+    module.temperatures.copy_(torch.tensor([t for _, t in members]))
     blank = torch.zeros_like(next(iter(found.values())).logits)
-    answer = module.combine([found[n].logits if n in found else blank for n in module.names])
-    decided = decision(answer, targets.metric).cpu().numpy()
-    validation = score(decided[targets.nodes[1]], targets.labels[1], targets.metric)
+    every = [found[n].logits if n in found else blank for n in module.names]
+    targets, evidence = folds[0], None
+    if module.folds == 1:
+        answer = module.combine(every)
+        decided = decision(answer, targets.metric).cpu().numpy()
+        validation = score(decided[targets.nodes[1]], targets.labels[1], targets.metric)
+        loss = float(F.nll_loss(answer[targets.val], targets.val_y))
+    else:
+        answer = module.combine(every, fold_numbers(folds, blank))
+        evidence = _evidence(order, held, labels, [folds[k].nodes[1] for k in used])
+        decided = decision(answer, targets.metric).cpu().numpy()
+        own = torch.from_numpy(evidence.logits)
+        validation = score(decision(own, targets.metric).numpy(), evidence.y, targets.metric)
+        loss = float(F.nll_loss(own, torch.from_numpy(evidence.y)))
+    whole = module
+    if isinstance(module, DJExperts) and module.folds > 1:
+        module = module.only(order)
     history = tuple(
         dataclasses.replace(record, expert=name)
         for name, each in found.items()
@@ -174,7 +286,7 @@ def _mixed(module: Mixed, found: dict[str, Fitted], targets: Targets) -> Fitted:
     records = tuple(
         ExpertRecord(
             name,
-            float(weights[module.names.index(name)]),
+            members[whole.names.index(name)][0],
             each.epoch,
             len(each.history),
             each.validation,
@@ -188,15 +300,43 @@ def _mixed(module: Mixed, found: dict[str, Fitted], targets: Targets) -> Fitted:
         module=module,
         epoch=max(each.epoch for each in found.values()),
         validation=validation,
-        validation_loss=float(F.nll_loss(answer[rows], targets.val_y)),
+        validation_loss=loss,
         logits=answer,
+        held=answer[targets.val],
         history=history,
         decided=decided[targets.nodes[2]],
         decisions=np.concatenate([each.decisions for each in found.values()]),
         seconds=sum(each.seconds for each in found.values()),
-        interrupted=any(each.interrupted for each in found.values()),
+        interrupted=interrupted,
         experts=records,
+        evidence=evidence,
     )
+
+
+def fold_numbers(folds: Sequence[Targets], like: Tensor) -> Tensor:
+    """The fold of every node, -1 where it is in none, ``[n]``."""
+    found = torch.full((like.shape[0],), -1, device=like.device)
+    for k, targets in enumerate(folds):
+        found[targets.val] = k
+    return found
+
+
+def _evidence(
+    kinds: list[str],
+    held: list[list[NDArray[np.float32]]],
+    labels: list[NDArray[np.int64]],
+    nodes: list[NDArray[np.int64]],
+) -> Evidence:
+    """What members say about the fold that they did not learn from, weighed by other folds."""
+    found = []
+    for k in range(len(labels)):
+        others = [j for j in range(len(labels)) if j != k] or [k]
+        rest = [np.concatenate([each[j] for j in others]) for each in held]
+        learned = _learned(rest, np.concatenate([labels[j] for j in others]))
+        found.append(_weighed([each[k] for each in held], *learned))
+    alone = {kind: np.concatenate(each) for kind, each in zip(kinds, held, strict=True)}
+    logits = np.concatenate(found)
+    return Evidence(np.concatenate(nodes), np.concatenate(labels), logits, alone)
 
 
 def _dropped(module: Any) -> tuple[str, ...]:

@@ -21,11 +21,11 @@ from torch import nn
 from djgnn import checking
 from djgnn.checking import check_file, json_values
 from djgnn.errors import InputError
-from djgnn.graph import Graph, Split, write_npz
+from djgnn.graph import Graph, Split, all_held_out, write_npz
 from djgnn.graph.checks import Metric
 from djgnn.graph.files import read_limited
 from djgnn.model import DJGNN, DJExperts
-from djgnn.model.experts import networks
+from djgnn.model.experts import kind_of, networks
 from djgnn.training.calibration import calibration_card
 from djgnn.training.config import RunConfig
 from djgnn.training.loop import Fitted
@@ -164,9 +164,16 @@ def write_run(
     card = run_card(graph, fitted, result, seed)
     write_model(folder, graph, config, fitted.module, card, fitted.history)
     shares = fitted.calibration.probabilities(fitted.logits.cpu().numpy())
-    text = prediction_csv(graph, shares, graph.split(result.split))
+    parts = parts_of(graph, fitted.module, result.split)
+    text = prediction_csv(graph, shares, parts, parts.train if parts.train.any() else parts.val)
     (folder / PREDICTIONS).write_text(text, "utf-8")
     return card
+
+
+def parts_of(graph: Graph, module: nn.Module, split: int) -> Split:
+    """The parts of a run; of a cross-fitted one every labelled node was held out once."""
+    folded = isinstance(module, DJExperts) and module.folds > 1
+    return all_held_out(graph) if folded else graph.split(split)
 
 
 def run_card(graph: Graph, fitted: Fitted, result: SplitResult, seed: int) -> dict[str, Any]:
@@ -174,12 +181,15 @@ def run_card(graph: Graph, fitted: Fitted, result: SplitResult, seed: int) -> di
 
     `alpha` has the weights of a mixture's experts, or of the branches of one network.
     """
-    parts = graph.split(result.split)
     module: Any = fitted.module
+    parts = parts_of(graph, module, result.split)
     mixed = isinstance(module, DJExperts)
     names = module.names if mixed else module.branch_names
     alpha = module.weights if mixed else module.mixture.alpha
-    weights = dict(zip(names, alpha.tolist(), strict=True))
+    weights: dict[str, float] = {}
+    for name, weight in zip(names, alpha.tolist(), strict=True):
+        kind = kind_of(name) if mixed else name
+        weights[kind] = weights.get(kind, 0.0) + weight
     y = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
     by_part, logits = {"validation": parts.val, "test": parts.test}, fitted.logits.cpu().numpy()
     return {
@@ -193,7 +203,7 @@ def run_card(graph: Graph, fitted: Fitted, result: SplitResult, seed: int) -> di
             "classes": list(graph.classes()),
         },
         "metric": graph.metric,
-        "protocol": "validation",
+        "protocol": "cross-fitting" if fitted.evidence is not None else "validation",
         "seed": seed,
         "interrupted": fitted.interrupted,
         "result": json_values(result.to_dict()),

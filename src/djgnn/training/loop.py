@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -96,15 +96,36 @@ class ExpertRecord:
 
 
 @dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a cross-fitted model says about labelled nodes that it did not learn from.
+
+    Neither the epochs nor the weights behind a node's answer were chosen with its label. `alone`
+    has the logits of every kind of expert by itself.
+
+    Shapes:
+        nodes and y ``[m]``, logits ``[m, classes]``, logarithms of probabilities.
+    """
+
+    nodes: Indices
+    y: Indices
+    logits: np.ndarray[Any, np.dtype[np.float64]]
+    alone: Mapping[str, np.ndarray[Any, np.dtype[np.float32]]]
+
+
+@dataclass(frozen=True, eq=False)
 class Fitted:
     """A trained model at its selected epoch.
 
     `epoch` is of a mixture the latest of its experts' epochs; `experts` says what became of them.
     `calibration` makes probabilities of its logits; `interrupted` says that it was stopped early.
+    Of a cross-fitted mixture the logits of labelled nodes are those of the members that did not
+    learn from them, and `evidence` is what its figures come from.
 
     Shapes:
-        logits ``[n, classes]``; decided ``[test nodes]``, and decisions ``[epochs, test nodes]`` of
-        every epoch, see :func:`djgnn.training.selection.decision`.
+        logits ``[n, classes]``; held ``[validation nodes, classes]``, logits that no choice of an
+        epoch flatters (:class:`djgnn.training.progress.Progress`); decided ``[test nodes]``, and
+        decisions ``[epochs, test nodes]`` of every epoch, see
+        :func:`djgnn.training.selection.decision`.
     """
 
     module: nn.Module
@@ -112,6 +133,7 @@ class Fitted:
     validation: float
     validation_loss: float
     logits: Tensor
+    held: Tensor
     history: tuple[EpochRecord, ...]
     decided: Decisions
     decisions: Decisions
@@ -119,6 +141,7 @@ class Fitted:
     calibration: Calibration = field(default_factory=Calibration)
     interrupted: bool = False
     experts: tuple[ExpertRecord, ...] = ()
+    evidence: Evidence | None = None
 
     @property
     def merit(self) -> tuple[float, float]:
@@ -176,7 +199,8 @@ def fit(
             run.ended = True
         else:
             decisions = decision(logits, targets.metric).cpu().numpy()
-            record = _record(run.epoch, losses, logits, decisions, targets)
+            record, halves = _record(run.epoch, losses, logits, decisions, targets)
+            _keep_halves(run, halves, logits[targets.val])
             _keep(run, record, logits, decisions[targets.nodes[2]], module, config.select)
             held_out = [each.validation_loss for each in run.history]
             run.ended = config.ends(held_out, run.kept_epoch, rival)
@@ -200,6 +224,7 @@ def fit(
         validation=kept.validation,
         validation_loss=kept.validation_loss,
         logits=run.kept_logits,
+        held=run.held,
         history=tuple(run.history),
         decided=run.decisions[run.kept_epoch],
         decisions=np.stack(run.decisions),
@@ -242,6 +267,16 @@ def _keep(
             run.kept.setdefault(key, torch.empty_like(value)).copy_(value)
 
 
+def _keep_halves(run: Progress, losses: list[float], held: Tensor) -> None:
+    """Keep the logits of either half of the validation nodes where the other one is best so far."""
+    if run.held.shape != held.shape:
+        run.held = held.clone()
+    for half in (0, 1):
+        if losses[1 - half] < run.half_losses[1 - half]:
+            run.held[half::2] = held[half::2]
+    run.half_losses = [min(a, b) for a, b in zip(run.half_losses, losses, strict=True)]
+
+
 def _class_weight(
     given: str | Sequence[float] | None, train_y: np.ndarray[Any, Any], num_classes: int
 ) -> np.ndarray[Any, np.dtype[np.float32]] | None:
@@ -266,12 +301,16 @@ def _record(
     logits: Tensor,
     decisions: Decisions,
     targets: Targets,
-) -> EpochRecord:
-    """The figures of an epoch, with one host synchronisation."""
-    of_validation = F.cross_entropy(logits[targets.val], targets.val_y, targets.class_weight)
-    loss, pump_loss, validation_loss = torch.stack([*losses, of_validation]).tolist()
+) -> tuple[EpochRecord, list[float]]:
+    """The figures of an epoch and the losses of two halves of validation, with one host
+    synchronisation."""
+    held, y, weight = logits[targets.val], targets.val_y, targets.class_weight
+    parts = [F.cross_entropy(held[i::2], y[i::2], weight) for i in (0, 1)]
+    of_validation = F.cross_entropy(held, y, weight)
+    found = torch.stack([*losses, of_validation, *parts]).tolist()
+    loss, pump_loss, validation_loss, *halves = found
     train, val, _ = targets.nodes
-    return EpochRecord(
+    record = EpochRecord(
         epoch=epoch,
         loss=loss,
         pump_loss=pump_loss,
@@ -279,3 +318,4 @@ def _record(
         validation_loss=validation_loss,
         validation=score(decisions[val], targets.labels[1], targets.metric),
     )
+    return record, halves

@@ -40,13 +40,20 @@ class EpochRecord:
 
 @dataclass
 class Progress:
-    """The state of a run after an epoch, and its best epoch so far."""
+    """The state of a run after an epoch, and its best epoch so far.
+
+    `held` are logits of the validation nodes, in two halves, each at the epoch that is best on the
+    other one so far: the choice of the epoch does not flatter them. `half_losses` are the losses of
+    the halves at these epochs.
+    """
 
     history: list[EpochRecord] = field(default_factory=list)
     decisions: list[np.ndarray[Any, Any]] = field(default_factory=list)
     kept: dict[str, Tensor] = field(default_factory=dict)
     kept_logits: Tensor = field(default_factory=lambda: torch.empty(0))
     kept_epoch: int = -1
+    held: Tensor = field(default_factory=lambda: torch.empty(0))
+    half_losses: list[float] = field(default_factory=lambda: [math.inf, math.inf])
     seconds: float = 0.0
     ended: bool = False
 

@@ -36,7 +36,7 @@ def train(
         module: The model; its weights are initialised first.
         inputs: x and structure.
         graph: The graph, for labels and split.
-        split: Which split.
+        split: Which split; a cross-fitted model learns from all of them, its folds.
         config: How to train.
         seed: Of weights and dropout.
         hooks: Progress, early end, checkpoint, recording.
@@ -44,17 +44,23 @@ def train(
     Raises:
         InputError: If the split has nothing to learn from or to select on.
     """
-    parts = graph.split(split)
-    check_trainable(graph.y, parts.train, parts.val, graph.num_classes, graph.metric)
-    device = next(module.parameters()).device
-    targets = Targets.of(graph, parts, device, config.class_weight)
+    folded = isinstance(module, Mixed) and module.folds > 1
+    splits = [graph.split(k) for k in (range(graph.num_splits) if folded else [split])]
+    device, every = next(module.parameters()).device, []
+    for parts in splits:
+        check_trainable(graph.y, parts.train, parts.val, graph.num_classes, graph.metric)
+        every.append(Targets.of(graph, parts, device, config.class_weight))
     if isinstance(module, Mixed):
-        fitted = fit_experts(module, inputs, targets, config, seed, hooks)
+        fitted = fit_experts(module, inputs, every, config, seed, hooks)
     else:
         prepare(module, inputs, config, seed)
-        fitted = fit(module, inputs, targets, config, seeded(seed, device), hooks)
-    held = fitted.logits[targets.val].cpu().numpy()
-    found = Calibration.fit(held, targets.labels[1])
+        fitted = fit(module, inputs, every[0], config, seeded(seed, device), hooks)
+    known = fitted.evidence
+    if known is None:
+        held = fitted.logits[every[0].val].cpu().numpy()
+        found = Calibration.fit(held, every[0].labels[1])
+    else:
+        found = Calibration.fit(known.logits.astype(np.float32), known.y)
     fitted = dataclasses.replace(fitted, calibration=found)
-    labels = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y[parts.test]
+    labels = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y[splits[0].test]
     return fitted, judge(fitted, labels, graph.metric, split)

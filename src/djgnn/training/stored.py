@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from djgnn.errors import InputError
-from djgnn.graph import Graph, arrivals, check_related, read_npz
+from djgnn.graph import Graph, Split, arrivals, check_related, read_npz
 from djgnn.graph.files import readable_file
 from djgnn.graph.given import bare, own_classes
 from djgnn.model import DJGNN, DJExperts
@@ -22,7 +22,7 @@ from djgnn.model.experts import jump_network, networks
 from djgnn.model.explain import Explanation, explain
 from djgnn.training.calibration import Calibration
 from djgnn.training.config import RunConfig
-from djgnn.training.folder import CONFIG, GRAPH, WEIGHTS, read_card
+from djgnn.training.folder import CONFIG, GRAPH, WEIGHTS, parts_of, read_card
 from djgnn.training.inputs import blank_djgnn, build_djgnn, dense_or_sparse, num_features
 
 
@@ -63,12 +63,22 @@ class StoredModel:
     def logits(self) -> NDArray[np.float32]:
         """Of the known nodes, ``[n, classes]``; by batches where it was trained in batches.
 
-        Those of a mixture are logarithms of its probabilities.
+        Those of a mixture are logarithms of its probabilities; of a cross-fitted one labelled nodes
+        hear only the members that did not learn from them.
         """
         if isinstance(self.module, DJGNN):
             return self.by_network[""].cpu().numpy()
         with torch.no_grad():
-            return self.module.combine(list(self.by_network.values())).cpu().numpy()
+            return self.module.combine(list(self.by_network.values()), self.fold).cpu().numpy()
+
+    @cached_property
+    def fold(self) -> Tensor:
+        """The fold of every known node that was held out of one, -1 of the others, ``[n]``."""
+        found = torch.full((self.graph.num_nodes,), -1)
+        folds = 1 if isinstance(self.module, DJGNN) else self.module.folds
+        for k in range(folds if folds > 1 else 0):
+            found[np.flatnonzero(self.graph.split(k).val)] = k
+        return found.to(next(self.module.parameters()).device)
 
     @cached_property
     def by_network(self) -> dict[str, Tensor]:
@@ -76,9 +86,12 @@ class StoredModel:
         module: Any = self.module
         if isinstance(module, DJGNN):
             return {"": self._network(module, self.inputs)}
+        blank = torch.zeros(self.graph.num_nodes, module.out_channels, device=module.weights.device)
         return {
-            name: self._network(expert, module.inputs_of(name, self.inputs))
-            for name, expert in module.experts.items()
+            name: self._network(expert, module.inputs_of(name, self.inputs)) if weight else blank
+            for (name, expert), weight in zip(
+                module.experts.items(), module.weights.tolist(), strict=True
+            )
         }
 
     @torch.no_grad()
@@ -113,10 +126,15 @@ class StoredModel:
         """Calibrated, of the known nodes, ``[n, classes]``."""
         return self.calibration.probabilities(self.logits)
 
+    @cached_property
+    def parts(self) -> Split:
+        """Which nodes it learned from, was chosen on, and was tested on."""
+        return parts_of(self.graph, self.module, int(self.card["result"]["split"]))
+
     @property
-    def split(self) -> int:
-        """The number of the split it was trained on."""
-        return int(self.card["result"]["split"])
+    def anchors(self) -> NDArray[np.bool_]:
+        """The nodes whose labels it learned from."""
+        return self.parts.train if self.parts.train.any() else self.parts.val
 
     def places(self, later: Graph) -> NDArray[np.int64]:
         """The number of every node of a later graph in the known one, -1 where it is new."""
@@ -153,7 +171,8 @@ class StoredModel:
 
     def explain(self, node: int) -> Explanation:
         """Why a known node got its class, see :func:`djgnn.model.explain.explain`."""
-        return explain(self.module, self.inputs, self.graph, node, self.split)
+        held_out = int(self.fold[node]) if 0 <= node < self.graph.num_nodes else -1
+        return explain(self.module, self.inputs, self.graph, node, self.parts, held_out)
 
 
 def load_model(folder: str | Path, device: torch.device | str = "cpu") -> StoredModel:
