@@ -52,6 +52,7 @@ def test_everything_is_there(finished) -> None:
         "result.json",
         "history.csv",
         "predictions.csv",
+        "suspects.csv",
         "weights.safetensors",
     }
     card = read_card(path)

@@ -21,6 +21,7 @@ from djgnn.training.distributed import Group, join
 from djgnn.training.folder import CONFIG, RESULT, check_free, new_folder, read_card, write_run
 from djgnn.training.folds import with_splits
 from djgnn.training.inputs import build_djgnn
+from djgnn.training.next_steps import next_lines
 from djgnn.training.progress import Hooks
 from djgnn.training.recorder import Recorder
 from djgnn.training.run import train
@@ -165,6 +166,8 @@ def run_fit(
         soft_wrap=True,
     )
     console.print(f"predictions: {escape(str(options.out / 'predictions.csv'))}")
+    for line in next_lines(card, options.out):
+        console.print(escape(line), soft_wrap=True)
     if options.report and group.first:
         from djgnn.report.page import write_run_page
         from djgnn.report.run_data import load_run

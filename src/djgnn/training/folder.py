@@ -29,6 +29,7 @@ from djgnn.model.experts import kind_of, networks
 from djgnn.training.calibration import calibration_card
 from djgnn.training.config import RunConfig
 from djgnn.training.loop import Fitted
+from djgnn.training.next_steps import write_next_steps
 from djgnn.training.progress import EpochRecord
 from djgnn.training.provenance import versions
 from djgnn.training.selection import SplitResult
@@ -162,8 +163,9 @@ def write_run(
 ) -> dict[str, Any]:
     """Write a finished run into a folder (see :func:`new_folder`) and return its card."""
     card = run_card(graph, fitted, result, seed)
-    write_model(folder, graph, config, fitted.module, card, fitted.history)
     shares = fitted.calibration.probabilities(fitted.logits.cpu().numpy())
+    card |= write_next_steps(folder, graph, fitted, shares, result.split)
+    write_model(folder, graph, config, fitted.module, card, fitted.history)
     parts = parts_of(graph, fitted.module, result.split)
     text = prediction_csv(graph, shares, parts, parts.train if parts.train.any() else parts.val)
     (folder / PREDICTIONS).write_text(text, "utf-8")

@@ -1,0 +1,71 @@
+"""What to do next: labels to check, nodes to label, thresholds; for the card and as tables."""
+
+import csv
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from djgnn.graph import Graph
+from djgnn.training.held_out import held_out
+from djgnn.training.loop import Fitted
+from djgnn.training.next_labels import Wanted, next_labels
+from djgnn.training.suspects import Suspect, suspects
+from djgnn.training.thresholds import thresholds
+
+SUSPECTS, LABEL_NEXT = "suspects.csv", "label-next.csv"
+SHOWN = 50
+"""Rows that the card has of a table."""
+
+
+def write_next_steps(
+    folder: Path, graph: Graph, fitted: Fitted, shares: NDArray[np.float32], split: int
+) -> dict[str, Any]:
+    """Write the tables that have a row into a run folder, and return their part of the card.
+
+    Args:
+        folder: Of the run.
+        graph: What was trained on.
+        fitted: The trained model.
+        shares: Its probabilities.
+        split: Which split it was trained on.
+
+    Shapes:
+        shares ``[n, classes]``.
+    """
+    held = held_out(graph, fitted, split)
+    doubted, wanted = suspects(graph, held), next_labels(graph, shares)
+    _write(folder / SUSPECTS, doubted)
+    _write(folder / LABEL_NEXT, wanted)
+    return {
+        "held_out": held.source,
+        "suspected": sum(each.looks_wrong for each in doubted),
+        "suspects": [dataclasses.asdict(each) for each in doubted[:SHOWN]],
+        "label_next": [dataclasses.asdict(each) for each in wanted[:SHOWN]],
+        **thresholds(graph, held, shares),
+    }
+
+
+def next_lines(card: dict[str, Any], folder: Path) -> list[str]:
+    """What the card of a run says about them, in short lines."""
+    found, number = [], card.get("suspected", 0)
+    if number:
+        verb = "label looks" if number == 1 else "labels look"
+        found.append(f"{number} {verb} wrong: {folder / SUSPECTS}")
+    if card.get("label_next"):
+        found.append(f"label these next: {folder / LABEL_NEXT}")
+    return found
+
+
+def _write(path: Path, rows: Sequence[Suspect | Wanted]) -> None:
+    if not rows:
+        return
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(f.name for f in dataclasses.fields(rows[0]))
+        for row in rows:
+            values = dataclasses.astuple(row)
+            writer.writerow(f"{v:.6f}" if isinstance(v, float) else v for v in values)

@@ -1,0 +1,122 @@
+"""Suspected wrong labels: what a model says about labels that it did not learn from."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from djgnn.graph import Graph
+from djgnn.jumps.twins import twin_classes
+from djgnn.model.columns import Surroundings
+from djgnn.training.held_out import HeldOut
+
+ODDS = 20
+"""A label looks wrong where another class is so many times as likely."""
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A label that is not the likeliest class of its node, held out; `reasons` are in words."""
+
+    node: str
+    label: str
+    probability: float
+    prediction: str
+    predicted_probability: float
+    reasons: str
+
+    @property
+    def looks_wrong(self) -> bool:
+        """Whether the prediction is many times as likely as the label."""
+        return self.predicted_probability >= ODDS * self.probability
+
+
+def suspects(graph: Graph, held: HeldOut) -> list[Suspect]:
+    """The labels that are not the likeliest class of their nodes, the least likely first.
+
+    Ranked by the calibrated probability of the given label: of labels changed at random this finds
+    more than the margin, and more than what it is relative to the mean of its class
+    (``benchmarks/wrong_labels.py``).
+
+    Args:
+        graph: With labels.
+        held: Probabilities of nodes that were not learned from.
+
+    Example:
+        >>> g = Graph(np.array([[0], [1]]), num_nodes=3, y=np.array([0, 1, 1]))
+        >>> shares = np.array([[0.1, 0.9], [0.2, 0.8]], dtype=np.float32)
+        >>> held = HeldOut("test", np.array([0, 1]), np.array([0, 1]), shares, {})
+        >>> [(s.node, s.label, s.reasons) for s in suspects(g, held)]
+        [('0', '0', '1 is 9 times as likely; 1 of 1 labelled neighbours is 1')]
+    """
+    rows, best = np.arange(held.y.size), held.shares.argmax(axis=1)
+    own, first = held.shares[rows, held.y], held.shares[rows, best]
+    order = np.lexsort((-first, own))
+    order = order[best[order] != held.y[order]]
+    names, classes = graph.names(), graph.classes()
+    reasons = _reasons(graph, held, order)
+    return [
+        Suspect(
+            names[held.nodes[i]],
+            classes[held.y[i]],
+            float(own[i]),
+            classes[best[i]],
+            float(first[i]),
+            "; ".join(said),
+        )
+        for i, said in zip(order.tolist(), reasons, strict=True)
+    ]
+
+
+def _reasons(graph: Graph, held: HeldOut, rows: NDArray[np.int64]) -> list[list[str]]:
+    """What speaks for the prediction of each of some held-out nodes, in words."""
+    nodes, classes, names = held.nodes[rows], graph.classes(), graph.names()
+    label, best = held.y[rows], held.shares[rows].argmax(axis=1)
+    y = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
+    near = neighbours(graph)
+    known = np.flatnonzero(y >= 0)
+    one_hot = sp.csr_array(
+        (np.ones(known.size), (known, y[known])), shape=(graph.num_nodes, graph.num_classes)
+    )
+    heard = sp.csr_array(near[nodes] @ one_hot).toarray().astype(np.int64)
+    # Class shares say the same of all nodes.
+    votes = np.array([said[rows] for kind, said in held.alone.items() if kind != "shares"])
+    twins = _twins(near, y)
+    found = []
+    for i, (node, own, other) in enumerate(zip(nodes, label, best, strict=True)):
+        ratio = held.shares[rows[i], other] / max(held.shares[rows[i], own], 1e-6)
+        said = [f"{classes[other]} is {ratio:.3g} times as likely"]
+        agree = int((votes[:, i] == other).sum()) if votes.size else 0
+        if 2 * agree > len(votes):
+            said.append(f"{agree} of {len(votes)} experts say {classes[other]}")
+        if heard[i].max(initial=0) == heard[i, other] > heard[i, own]:
+            verb = "is" if heard[i, other] == 1 else "are"
+            said.append(
+                f"{heard[i, other]} of {heard[i].sum()} labelled neighbours {verb} {classes[other]}"
+            )
+        twin = twins.get((int(node), int(other)))
+        if twin is not None:
+            said.append(f"{names[twin]} has the same neighbours and is {classes[other]}")
+        found.append(said)
+    return found
+
+
+def neighbours(graph: Graph) -> sp.csr_array:
+    """Ones where two nodes have an edge in either direction; no node is its own neighbour."""
+    both = Surroundings.of(graph.adjacency).both
+    return sp.csr_array((np.ones_like(both.data), both.indices, both.indptr), shape=both.shape)
+
+
+def _twins(near: sp.csr_array, y: NDArray[np.int64]) -> dict[tuple[int, int], int]:
+    """For nodes whose neighbours others have too: by node and class, one of that class."""
+    twins = twin_classes(near)
+    degree, found = np.diff(near.indptr), {}
+    for start, count in zip(twins.start.tolist(), twins.count.tolist(), strict=True):
+        if count > 1:
+            group = twins.members[start : start + count].numpy()
+            if degree[group[0]] == 0:
+                continue
+            first = {int(y[node]): int(node) for node in group[::-1] if y[node] >= 0}
+            found.update({(int(node), c): one for node in group for c, one in first.items()})
+    return found
