@@ -16,7 +16,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from djgnn.graph import Graph, arrivals, heterophilic_sbm
 from djgnn.model import trees
-from djgnn.model.columns import Surroundings, label_shares, places, singular_places
+from djgnn.model.columns import Surroundings, label_shares, places, reduction, singular_places
 from djgnn.model.operators import WholeGraph
 from djgnn.model.plain import ABSENT, ClassShares, LabelPropagation, PlainExpert
 from djgnn.model.trees import ROUNDS, BoostedTrees
@@ -286,3 +286,18 @@ def test_tensors_that_refer_to_nothing_are_refused(
     state[key].view(-1)[0] = value
     with pytest.raises(RuntimeError, match=f"{key}: must lie between"):
         made.load_state_dict(state)
+
+
+def test_wide_features_keep_their_commonest_columns() -> None:
+    rng = np.random.default_rng(0)
+    x = (rng.random((300, 200)) < 0.02).astype(np.float64)
+    x[:, 150] = rng.normal(size=300)  # the one that everybody has
+    found = reduction(x, 80, 40)
+    assert found.shape == (200, 80)
+    seen = x @ found
+    assert np.allclose(seen[:, 0], x[:, 150])
+    kept = np.flatnonzero(found[:, :40].any(axis=1))
+    assert kept.size == 40
+    assert abs(found[kept, 40:]).max() < 1e-9
+    counts = (x != 0).sum(axis=0)
+    assert counts[kept].min() >= np.delete(counts, kept).max()

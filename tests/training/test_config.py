@@ -239,3 +239,19 @@ def test_bad_values_are_refused(change: dict) -> None:
         TrainConfig(**change)
     with pytest.raises(ValueError, match="there is no option 'speed'"):
         resolve("default", None, speed=3)
+
+
+@pytest.mark.parametrize(
+    ("loss", "fall", "epochs"),
+    [
+        (6.0, 0.02, 26),  # hopeless: more than three times behind
+        (1.5, 0.001, 51),  # behind, and four times the gain of 25 epochs would not catch up
+        (1.4, 0.02, 200),  # behind, but it comes closer
+        (1.05, 0.02, 200),
+    ],
+)
+def test_an_expert_that_is_behind_another_ends_early(loss: float, fall: float, epochs: int) -> None:
+    losses = [max(loss * (1 - fall) ** i, 0.5) for i in range(200)]
+    config = TrainConfig(epochs=200)
+    ended = next(n for n in range(1, 201) if config.ends(losses[:n], n - 1, rival=1.0))
+    assert ended == epochs if epochs < 200 else ended > 51

@@ -83,6 +83,28 @@ def leading_directions(x: Any, width: int) -> Floats:
         return np.asarray(TruncatedSVD(width, random_state=0).fit(x).components_.T)
 
 
+def reduction(x: Any, width: int, direct: int) -> Floats:
+    """What leads from wide features to few columns: the commonest as they are, an SVD of the rest.
+
+    Args:
+        x: The features.
+        width: Columns to end with.
+        direct: How many of them are features that have the most values other than 0.
+
+    Shapes:
+        x ``[n, F]`` with F > width (dense or sparse), result ``[F, width]``.
+    """
+    values = sp.csc_array(x)
+    direct = min(direct, width // 2)
+    common = np.argsort(-np.diff(values.indptr), kind="stable")[:direct]
+    found = np.zeros((values.shape[1], width))
+    found[common, np.arange(direct)] = 1
+    rest = np.ones(values.shape[1])
+    rest[common] = 0
+    found[:, direct:] = leading_directions(values @ sp.diags_array(rest), width - direct)
+    return found
+
+
 def neighbour_means(h: Floats, means: Sequence[sp.csr_array], num_hops: int) -> list[Floats]:
     """A matrix, then for every direction its means over neighbours, over theirs, and so on.
 

@@ -17,17 +17,18 @@ from djgnn.model.columns import (
     Surroundings,
     inverse,
     label_shares,
-    leading_directions,
     neighbour_means,
     places,
+    reduction,
     singular_places,
     totals,
 )
 from djgnn.model.operators import mean_normalize
 from djgnn.model.plain import PlainExpert, as_matrix
 
-WIDEST, PLACES, HOPS = 50, 32, 1
-"""Columns that wide features are reduced to, and of the SVD of A; steps of the means."""
+WIDEST, DIRECT, PLACES, HOPS = 80, 40, 32, 1
+"""Columns that wide features are reduced to, those of them that stay as they are, and columns of
+the SVD of A; steps of the means."""
 LEAVES, MOST_TREES, MOST_ROUNDS, ROUNDS, AT_ONCE = 8, 2000, 200, 10, 50
 """Leaves of a tree; trees of all classes; rounds of one tree per class: in all, in an epoch, and
 those that are grown at once, for sorting the columns into bins takes longer than most trees."""
@@ -38,9 +39,10 @@ RATE, PENALTY, COLUMN_SHARE, MOST_PER_LEAF = 0.1, 1.0, 0.3, 20
 class BoostedTrees(PlainExpert):
     r"""Gradient boosting (scikit-learn's) on what one can say of a node in numbers.
 
-    The columns: features X (wide ones reduced by an SVD), their means over neighbours, logarithms
-    of degrees, the classes of labelled neighbours and of theirs (:func:`label_shares`), and places
-    by an SVD of A. Later nodes get the same columns from what is stored.
+    The columns: features X (of wide ones the commonest, and the others reduced by an SVD), their
+    means over neighbours, logarithms of degrees, the classes of labelled neighbours and of theirs
+    (:func:`label_shares`), and places by an SVD of A. Later nodes get the same columns from what is
+    stored.
 
     Shapes:
         projection ``[F, width]``, or empty where X is narrow; vectors
@@ -89,7 +91,7 @@ class BoostedTrees(PlainExpert):
         """Learn the projection of the features and the singular vectors of A, without labels."""
         columns = as_matrix(x).astype(np.float64)
         if self.projection.numel() and not _is_identity(columns):
-            self.projection.copy_(_stored(leading_directions(columns, self.projection.shape[1])))
+            self.projection.copy_(_stored(reduction(columns, self.projection.shape[1], DIRECT)))
         ways = near.ways(self.directed)
         width = self.vectors.shape[1] // len(ways)
         if width:

@@ -36,7 +36,7 @@ from djgnn.training.selection import decision, score
 ROUNDS = 200
 ALWAYS = (*PLAIN, "features")
 """Experts that are trained in every fold: quick ones, and what the graph must surpass."""
-MOST_NETWORKS, LEAST_RAISE = 5, 0.005
+MOST_NETWORKS, LEAST_RAISE = 5, 0.001
 """Others, at most, and what each must add to the likelihood of the first fold."""
 
 

@@ -19,6 +19,7 @@ from djgnn.training.inputs import seeded
 from djgnn.training.loop import Fitted, Targets, fit
 from djgnn.training.progress import Hooks
 from djgnn.training.selection import SplitResult, judge
+from djgnn.training.threads import suitable_threads
 
 
 def train(
@@ -50,11 +51,12 @@ def train(
     for parts in splits:
         check_trainable(graph.y, parts.train, parts.val, graph.num_classes, graph.metric)
         every.append(Targets.of(graph, parts, device, config.class_weight))
-    if isinstance(module, Mixed):
-        fitted = fit_experts(module, inputs, every, config, seed, hooks)
-    else:
-        prepare(module, inputs, config, seed)
-        fitted = fit(module, inputs, every[0], config, seeded(seed, device), hooks)
+    with suitable_threads(graph, device):
+        if isinstance(module, Mixed):
+            fitted = fit_experts(module, inputs, every, config, seed, hooks)
+        else:
+            prepare(module, inputs, config, seed)
+            fitted = fit(module, inputs, every[0], config, seeded(seed, device), hooks)
     known = fitted.evidence
     if known is None:
         held = fitted.logits[every[0].val].cpu().numpy()
