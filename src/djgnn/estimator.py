@@ -79,6 +79,8 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         branch_weights_: The weight of every expert of a mixture (``full``, ``default``), or of
             every branch of one network (``author``, ``paper``).
         temperature_: What logits are divided by before the softmax, the first step of calibration.
+        verdict_: The score to expect with its interval, simpler means beside it, whether the graph
+            helps, and warnings; see :class:`djgnn.training.verdict.Verdict`.
         model_: The torch module.
 
     Example:
@@ -165,7 +167,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         module, inputs = build_djgnn(config, labelled, choose_device(self.device))
         fitted, result = train(module, inputs, labelled, 0, config.training, seed)
         model: Any = fitted.module.eval()
-        card = run_card(labelled, fitted, result, seed)
+        card = run_card(labelled, config, fitted, result, seed)
         card["labels"] = {"dtype": classes.dtype.str, "values": classes.tolist()}
         stored = StoredModel(model, inputs, labelled, config, card)
         return self._set_learned(stored, fitted.history)
@@ -196,6 +198,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.validation_score_ = card["result"]["validation"]
         self.branch_weights_ = card["alpha"]
         self.temperature_ = stored.calibration.temperature
+        self.verdict_ = card.get("verdict")
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:

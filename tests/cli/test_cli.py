@@ -48,6 +48,10 @@ def test_fit_predict_round_trip(djgnn, folder: Path, tmp_path: Path) -> None:
     most = max(weights, key=weights.__getitem__)
     said = f"({len(weights)} experts, most weight: {most} {weights[most]:.2f}, chosen on validation"
     assert said in done.stdout
+    judged = json.loads((tmp_path / "run" / "result.json").read_text())["verdict"]
+    assert done.stdout.splitlines()[0] == judged["text"]
+    assert judged["source"] == "test"
+    assert all(f"warning: {text}" in done.stderr for text in judged["warnings"])
     assert weights.keys() <= set(
         RunConfig.read_yaml(tmp_path / "run" / "config.yaml").model.experts
     )

@@ -150,6 +150,8 @@ def test_save_and_load_keep_everything(kind: str, graph: Graph, tmp_path: Path) 
     assert again.history_ == clf.history_
     assert again.validation_score_ == clf.validation_score_
     assert again.temperature_ == clf.temperature_
+    assert again.verdict_ == clf.verdict_
+    assert clf.verdict_["source"] == "validation"
     np.testing.assert_array_equal(again.predict(grown(graph)), clf.predict(grown(graph)))
     with pytest.raises(InputError, match="exists already"):
         clf.save(tmp_path / "model")

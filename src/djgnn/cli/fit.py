@@ -155,6 +155,11 @@ def run_fit(
     # The page reads the folder; what was trained is freed by then.
     card = _train_and_write(graph, config, options, group, quiet)
     console, result = Console(highlight=False, quiet=quiet), card["result"]
+    judged = card.get("verdict")
+    if judged is not None:
+        console.print(escape(judged["text"]), soft_wrap=True)
+    for text in [] if quiet or judged is None else judged["warnings"]:
+        warn(text)
     test = "" if result["test"] is None else f", test {result['test']:.2f}"
     what, most = f"epoch {result['epoch']}", max(card["alpha"].items(), key=lambda pair: pair[1])
     if card["experts"]:

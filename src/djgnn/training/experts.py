@@ -36,6 +36,8 @@ from djgnn.training.selection import decision, score
 ROUNDS = 200
 ALWAYS = (*PLAIN, "features")
 """Experts that are trained in every fold: quick ones, and what the graph must surpass."""
+COMPARED = ("features", "propagation")
+"""Experts whose own answers a mixture is compared with."""
 MOST_NETWORKS, LEAST_RAISE = 5, 0.001
 """Others, at most, and what each must add to the likelihood of the first fold."""
 
@@ -100,6 +102,7 @@ def fit_experts(
     hooks, folds = hooks or Hooks(), [targets] if isinstance(targets, Targets) else list(targets)
     found: dict[str, Fitted] = {}
     trouble: FloatingPointError | None = None
+    diverged: list[str] = []
     rivals, idle, device = [math.inf] * len(folds), set[str](), folds[0].train.device
     judged = False
     # By name: what becomes of an expert does not depend on which others there are.
@@ -120,6 +123,7 @@ def fit_experts(
             trouble = error
             warnings.warn(f"expert {name} left out: {error}", DJGNNWarning, stacklevel=2)
             idle.add(kind_of(name))
+            diverged.append(kind_of(name))
             continue
         found[name] = _without_idle_jumps(fitted, own, folds[k], config)
         if fitted.interrupted:
@@ -129,7 +133,7 @@ def fit_experts(
             initialize(expert, seeds[name])
     if not found:
         raise trouble or FloatingPointError("training diverged: there is no expert")
-    return _mixed(module, found, folds)
+    return dataclasses.replace(_mixed(module, found, folds), diverged=tuple(diverged))
 
 
 def _folds_of(module: Mixed) -> list[int]:
@@ -310,6 +314,7 @@ def _mixed(module: Mixed, found: dict[str, Fitted], folds: Sequence[Targets]) ->
         interrupted=interrupted,
         experts=records,
         evidence=evidence,
+        alone={} if evidence else {n: found[n].logits for n in COMPARED if n in found},
     )
 
 

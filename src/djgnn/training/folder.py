@@ -33,6 +33,7 @@ from djgnn.training.next_steps import write_next_steps
 from djgnn.training.progress import EpochRecord
 from djgnn.training.provenance import versions
 from djgnn.training.selection import SplitResult
+from djgnn.training.verdict import Verdict, verdict
 
 FORMAT = "djgnn-run-1"
 RESULT, PREDICTIONS, HISTORY = "result.json", "predictions.csv", "history.csv"
@@ -101,6 +102,7 @@ class Card(TypedDict):
     alpha: dict[str, checking.Number]
     experts: NotRequired[list[_Expert]]
     jumps: NotRequired[list[_Jumps] | None]
+    verdict: NotRequired[Verdict | None]
     versions: dict[str, checking.Text]
 
 
@@ -162,7 +164,7 @@ def write_run(
     folder: Path, graph: Graph, config: RunConfig, fitted: Fitted, result: SplitResult, seed: int
 ) -> dict[str, Any]:
     """Write a finished run into a folder (see :func:`new_folder`) and return its card."""
-    card = run_card(graph, fitted, result, seed)
+    card = run_card(graph, config, fitted, result, seed)
     shares = fitted.calibration.probabilities(fitted.logits.cpu().numpy())
     card |= write_next_steps(folder, graph, fitted, shares, result.split)
     write_model(folder, graph, config, fitted.module, card, fitted.history)
@@ -178,7 +180,9 @@ def parts_of(graph: Graph, module: nn.Module, split: int) -> Split:
     return all_held_out(graph) if folded else graph.split(split)
 
 
-def run_card(graph: Graph, fitted: Fitted, result: SplitResult, seed: int) -> dict[str, Any]:
+def run_card(
+    graph: Graph, config: RunConfig, fitted: Fitted, result: SplitResult, seed: int
+) -> dict[str, Any]:
     """What a run says about itself.
 
     `alpha` has the weights of a mixture's experts, or of the branches of one network.
@@ -209,6 +213,7 @@ def run_card(graph: Graph, fitted: Fitted, result: SplitResult, seed: int) -> di
         "seed": seed,
         "interrupted": fitted.interrupted,
         "result": json_values(result.to_dict()),
+        "verdict": verdict(graph, fitted, parts, config.training.epochs),
         "calibration": calibration_card(logits, y, by_part, fitted.calibration),
         "alpha": weights,
         "experts": json_values([dataclasses.asdict(record) for record in fitted.experts]),

@@ -1,0 +1,263 @@
+"""The verdict on a run: the score to expect, what simpler means give, and whether the graph helps.
+
+Everything is read from labelled nodes that the answers were not learned from: the folds of a
+cross-fitted mixture, else the test part, else the validation part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from djgnn import checking
+from djgnn.graph.checks import BINARY, METRIC_NAMES, Metric
+from djgnn.model.experts import PLAIN, kind_of
+from djgnn.training.selection import decision, score
+
+if TYPE_CHECKING:
+    from djgnn.graph import Graph, Split
+    from djgnn.training.loop import Fitted
+
+DRAWS = 100
+"""Resamples of the bootstrap, for scores that are not means over nodes."""
+Z = 1.959964
+"""Standard deviations of a 95% interval."""
+SURE = 2.0
+"""Standard errors by which a score must be ahead of another."""
+FEW_LABELS, WIDE, HEAVY = 5, 20.0, 0.1
+"""Labels of a class, points of an interval, and weight of an expert that warnings begin at."""
+COLDEST, HOTTEST = 0.1, 10.0
+"""Temperatures beyond which logits mean nothing."""
+
+
+class Verdict(TypedDict):
+    """The field `verdict` of a card; figures in percent, null where there is none."""
+
+    text: checking.Text
+    metric: Metric
+    expected: checking.Score
+    low: checking.Score
+    high: checking.Score
+    nodes: checking.Natural
+    source: Literal["folds", "test", "validation"]
+    largest_class: checking.Score | None
+    features: checking.Score | None
+    propagation: checking.Score | None
+    graph_helps: bool | None
+    warnings: list[checking.Text]
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """Labelled nodes that answers were not learned from, and decisions on them by who decides."""
+
+    source: str
+    metric: str
+    y: NDArray[np.int64]
+    by: Mapping[str, NDArray[Any]]
+
+    def score(self, who: str) -> float | None:
+        """In percent; ``None`` where there is none."""
+        found = score(self.by[who], self.y, self.metric) if who in self.by else math.nan
+        return None if math.isnan(found) else found
+
+    def errors(self, *who: str) -> NDArray[np.float64]:
+        """Scores of the same resamples, for each of `who`, ``[who, draws]``."""
+        rng = np.random.default_rng(0)
+        rows = (rng.integers(self.y.size, size=self.y.size) for _ in range(DRAWS))
+        drawn = [[score(self.by[w][row], self.y[row], self.metric) for w in who] for row in rows]
+        return np.array(drawn).T
+
+    def ahead(self, other: str) -> bool:
+        """Whether the model is ahead of another, node by node, by two standard errors.
+
+        Accuracy is compared as McNemar does: of the nodes that one of them alone gets right.
+        """
+        if self.metric == "accuracy":
+            ours, theirs = (self.by[who] == self.y for who in ("model", other))
+            won, lost = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
+            return won - lost > SURE * math.sqrt(won + lost)
+        first, second = self.score("model"), self.score(other)
+        if first is None or second is None:
+            return False
+        drawn = self.errors("model", other)
+        return first - second > SURE * float(np.nanstd(drawn[0] - drawn[1]))
+
+
+def verdict(graph: Graph, fitted: Fitted, parts: Split, epochs: int) -> dict[str, Any] | None:
+    """What to expect of a run on nodes without a label, in numbers and in words.
+
+    Args:
+        graph: With labels.
+        fitted: The trained model.
+        parts: Which nodes it learned from, was chosen on and was tested on.
+        epochs: Most epochs of a network.
+
+    Returns:
+        See :class:`Verdict`; ``None`` where no labelled node is left to judge by.
+    """
+    held = _held(graph, fitted, parts)
+    expected = held.score("model")
+    if expected is None:
+        return None
+    unknown = int((np.asarray(graph.y) < 0).sum())
+    low, high = _interval(held, expected, unknown)
+    chance = not held.ahead("largest_class")
+    helps = held.ahead("features") if "features" in held.by and graph.num_edges else None
+    found: dict[str, Any] = {
+        "text": "",
+        "metric": graph.metric,
+        "expected": expected,
+        "low": low,
+        "high": high,
+        "nodes": int(held.y.size),
+        "source": held.source,
+        **{who: held.score(who) for who in ("largest_class", "features", "propagation")},
+        "graph_helps": helps,
+    }
+    found["text"] = _text(found, chance)
+    found["warnings"] = _warnings(found, graph, fitted, parts, epochs, chance)
+    return found
+
+
+def _held(graph: Graph, fitted: Fitted, parts: Split) -> _Held:
+    y, known = np.asarray(graph.y), fitted.evidence
+    if known is not None:
+        source, rows, labels, logits = "folds", known.nodes, known.y, known.logits
+        alone: Mapping[str, Any] = known.alone
+    else:
+        source = "test" if (parts.test & (y >= 0)).any() else "validation"
+        mask = (parts.test if source == "test" else parts.val) & (y >= 0)
+        rows, labels = np.flatnonzero(mask), y[mask]
+        logits = fitted.logits.cpu().numpy()[rows]
+        alone = {kind: each.cpu().numpy()[rows] for kind, each in fitted.alone.items()}
+    learned = np.bincount(y[(parts.train | parts.val) & (y >= 0)], minlength=graph.num_classes)
+    constant = 0.0 if graph.metric in BINARY else int(learned.argmax())
+    wanted = {"features": bool(graph.num_features), "propagation": bool(graph.num_edges)}
+    by = {"model": logits, **{kind: alone[kind] for kind in wanted if kind in alone}}
+    decided: dict[str, NDArray[Any]] = {
+        who: decision(torch.from_numpy(each), graph.metric).numpy()
+        for who, each in by.items()
+        if wanted.get(who, True)
+    }
+    decided["largest_class"] = np.full(labels.size, constant)
+    return _Held(source, graph.metric, labels, decided)
+
+
+def _interval(held: _Held, expected: float, unknown: int) -> tuple[float, float]:
+    r"""A 95% interval for the score on the `unknown` nodes without a label.
+
+    Of accuracy, p on m judged nodes, it has every q on u unknown ones with
+
+    .. math::
+        (q - p)^2 \le z^2 \bar p (1 - \bar p) (1 / m + 1 / u), \quad
+        \bar p = (m p + u q) / (m + u),
+
+    which is Wilson's interval for many unknown nodes, or for none: then it is of any further ones.
+    Other scores have an interval from the bootstrap.
+    """
+    m = held.y.size
+    spread = 1 / m + (1 / unknown if unknown else 0.0)
+    if held.metric == "accuracy":
+        p, k, b = expected / 100, Z**2 * spread, unknown / (m + unknown) if unknown else 1.0
+        fixed = (1 - b) * p
+        square, linear = 1 + k * b**2, 2 * p + k * b * (1 - 2 * fixed)
+        root = math.sqrt(max(0.0, linear**2 - 4 * square * (p**2 - k * fixed * (1 - fixed))))
+        low, high = (100 * (linear + sign * root) / (2 * square) for sign in (-1, 1))
+    else:
+        half = Z * float(np.nanstd(held.errors("model"))) * math.sqrt(m * spread)
+        low, high = expected - half, expected + half
+    return max(0.0, min(low, expected)), min(100.0, max(high, expected))
+
+
+def _text(found: Mapping[str, Any], chance: bool) -> str:
+    unit = "%" if found["metric"] == "accuracy" else f" {METRIC_NAMES[found['metric']]}"
+    names = {
+        "largest_class": "guessing the largest class",
+        "features": "features alone",
+        "propagation": "label propagation",
+    }
+    beside = [f"{name}: {found[k]:.1f}" for k, name in names.items() if found[k] is not None]
+    end = {True: " The graph helps.", False: " The graph does not help: features alone do as well."}
+    last = end.get(found["graph_helps"], "")
+    if chance:
+        last = " Nothing helps: it is no better than guessing the largest class."
+    said = "; ".join(beside)
+    return (
+        f"{found['expected']:.1f}{unit} expected ({found['low']:.1f} to {found['high']:.1f}). "
+        f"{said[:1].upper()}{said[1:]}.{last}"
+    )
+
+
+def _warnings(
+    found: Mapping[str, Any],
+    graph: Graph,
+    fitted: Fitted,
+    parts: Split,
+    epochs: int,
+    chance: bool,
+) -> list[str]:
+    """What speaks against a run, each with what to do."""
+    said, y = [], np.asarray(graph.y)
+    if chance:
+        said.append(
+            "the expected score is at chance; look for columns or edges that have to do with the "
+            "label, and check that the label is the right column"
+        )
+    if found["source"] == "validation":
+        said.append(
+            "the expected score is that of the validation nodes, on which epochs were chosen, and "
+            "may flatter; folds, or a test part, do not"
+        )
+    capped = [] if fitted.interrupted else _capped(fitted, epochs)
+    if capped:
+        said.append(
+            f"the best epoch of {', '.join(capped)} is the last of {epochs}; allow more epochs"
+        )
+    heat = fitted.calibration.temperature
+    if not COLDEST <= heat <= HOTTEST:
+        said.append(
+            f"the temperature of the calibration is {heat:.3g}, far from 1: probabilities were far "
+            "off before it; look for features of extreme size, or label more nodes"
+        )
+    if fitted.diverged:
+        said.append(
+            f"left out, for their training diverged: {', '.join(fitted.diverged)}; lower the "
+            "learning rate or scale the features"
+        )
+    count = np.bincount(y[(parts.train | parts.val) & (y >= 0)], minlength=graph.num_classes)
+    few = [f"{graph.classes()[c]} ({count[c]})" for c in range(len(count)) if count[c] < FEW_LABELS]
+    if few:
+        more = f" and {len(few) - 5} more" if len(few) > 5 else ""
+        said.append(
+            f"classes with fewer than {FEW_LABELS} labels: {', '.join(few[:5])}{more}; label more "
+            "of them, or join them with others"
+        )
+    width = found["high"] - found["low"]
+    if width > WIDE:
+        unknown = int((y < 0).sum())
+        few_unknown = 0 < unknown < found["nodes"]
+        why = f"{unknown} nodes without a label" if few_unknown else f"{found['nodes']} labels"
+        cure = "so few may turn out either way" if few_unknown else "label more nodes"
+        said.append(f"the interval is {width:.0f} points wide, it rests on {why}; {cure}")
+    return said
+
+
+def _capped(fitted: Fitted, epochs: int) -> list[str]:
+    """The networks of some weight whose best epoch is the last that they may have."""
+    weight: dict[str, float] = {}
+    late = set()
+    for record in fitted.experts:
+        kind = kind_of(record.name)
+        weight[kind] = weight.get(kind, 0.0) + record.weight
+        if record.epoch + 1 >= epochs and kind not in PLAIN:
+            late.add(kind)
+    if not fitted.experts:
+        return ["the network"] if fitted.epoch + 1 >= epochs else []
+    return [kind for kind in weight if kind in late and weight[kind] >= HEAVY]
