@@ -1,7 +1,7 @@
 """`djgnn fit`: a graph in, a run folder out; it can be stopped and resumed."""
 
 import shutil
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from djgnn.graph.convert import scale_remark
 from djgnn.graph.table_rules import shorten, trained_columns
 from djgnn.training.checkpoint import Checkpoint, fingerprint
 from djgnn.training.config import RunConfig
+from djgnn.training.conformal import Promise
 from djgnn.training.distributed import Group, join
 from djgnn.training.folder import CONFIG, RESULT, check_free, new_folder, read_card, write_run
 from djgnn.training.folds import with_splits
@@ -36,6 +37,7 @@ def fit_source(source: Source, recipe: Recipe, options: FitOptions) -> tuple[dic
         The card of the run, and whether this is the process that prints it.
     """
     out, overwrite = options.out, options.overwrite
+    _promise(options)
     with join(options.device) as group:
         resume = group.shared(lambda: options.resume or is_restart(out, group, overwrite))
         options = replace(options, resume=resume)
@@ -81,6 +83,13 @@ def _trainable(graph: Graph, source: Source) -> Graph:
     return graph
 
 
+def _promise(options: FitOptions) -> Promise:
+    try:
+        return Promise(options.coverage, options.coverage_by)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise InputError(f"--coverage: {error}") from error
+
+
 def checkpoint_folder(out: Path) -> Path:
     """Where a run keeps its checkpoints until it is done: beside its folder, hidden."""
     place = out.expanduser().absolute()
@@ -119,7 +128,9 @@ def _finished(graph: Graph, config: RunConfig, options: FitOptions) -> dict[str,
         return None
     found = (card["data"]["sha256"], card["metric"], card["result"]["split"], card["seed"])
     wanted = (graph.content_hash, graph.metric, options.split, options.seed)
-    if found != wanted or RunConfig.read_yaml(out / CONFIG) != config:
+    sets = card.get("sets")
+    other = sets is not None and (sets["coverage"], sets["by"]) != astuple(_promise(options))
+    if found != wanted or other or RunConfig.read_yaml(out / CONFIG) != config:
         raise InputError(
             f"{out}: holds a finished run of other data, options or seed; name another folder, or "
             "replace it with --overwrite instead of --resume"
@@ -227,7 +238,8 @@ def _train_and_write(
 
     def write() -> dict[str, Any]:
         with new_folder(options.out, options.overwrite or options.resume) as folder:
-            card = write_run(folder, graph, config, fitted, result, options.seed)
+            promise = _promise(options)
+            card = write_run(folder, graph, config, fitted, result, options.seed, promise)
             if recording is not None:
                 recording.write(folder)
         if not fitted.interrupted:

@@ -209,6 +209,12 @@ class FitOptions:
             min=1,
         ),
     ] = None
+    coverage: Annotated[
+        float, option("How often the column `set` shall have the right class, from 0 to 1.")
+    ] = 0.9
+    coverage_by: Annotated[
+        str, option("'all': of all nodes together; 'class': of every class by itself.")
+    ] = "all"
     seed: Seed = 0
     device: Device = "auto"
     overwrite: Annotated[bool, option("Replace a run that is there.", "--overwrite")] = False

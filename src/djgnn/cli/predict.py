@@ -60,8 +60,8 @@ def _of_new_nodes(run: Path, source: Source, device: str) -> str:
     import numpy as np
 
     from djgnn.graph import reading_of
-    from djgnn.training.folder import prediction_csv, reached
     from djgnn.training.inputs import choose_device
+    from djgnn.training.predictions import prediction_csv, reached
     from djgnn.training.stored import load_model
 
     stored = load_model(run, choose_device(device))
@@ -86,7 +86,8 @@ def _of_new_nodes(run: Path, source: Source, device: str) -> str:
         anchors = np.zeros(later.num_nodes, dtype=np.bool_)
         trained = stored.anchors
         anchors[known] = reached(stored.graph, trained)[place[known]]
-        return prediction_csv(later, shares, anchors=anchors, only=new)
+        sets = stored.card.get("sets")
+        return prediction_csv(later, shares, sets, anchors=anchors, only=new)
 
 
 def _remarks(source: Source, reading: Mapping[str, Any], later: Graph, known: Graph) -> list[str]:

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors.torch import save_file
-from scipy.sparse.csgraph import connected_components
 from torch import nn
 
 from djgnn import checking
@@ -28,8 +26,10 @@ from djgnn.model import DJGNN, DJExperts
 from djgnn.model.experts import kind_of, networks
 from djgnn.training.calibration import calibration_card
 from djgnn.training.config import RunConfig
+from djgnn.training.conformal import USUAL, Promise, SetsCard, sets_card
 from djgnn.training.loop import Fitted
 from djgnn.training.next_steps import write_next_steps
+from djgnn.training.predictions import prediction_csv
 from djgnn.training.progress import EpochRecord
 from djgnn.training.provenance import versions
 from djgnn.training.selection import SplitResult
@@ -38,7 +38,6 @@ from djgnn.training.verdict import Verdict, verdict
 FORMAT = "djgnn-run-1"
 RESULT, PREDICTIONS, HISTORY = "result.json", "predictions.csv", "history.csv"
 CONFIG, WEIGHTS, GRAPH = "config.yaml", "weights.safetensors", "graph.npz"
-COLUMNS = ("node", "prediction", "probability", "margin", "label", "part", "flags")
 CARD_BYTES, TABLE_BYTES = 2**26, 2**33
 
 
@@ -103,6 +102,7 @@ class Card(TypedDict):
     experts: NotRequired[list[_Expert]]
     jumps: NotRequired[list[_Jumps] | None]
     verdict: NotRequired[Verdict | None]
+    sets: NotRequired[SetsCard | None]
     versions: dict[str, checking.Text]
 
 
@@ -161,15 +161,22 @@ def check_free(path: str | Path, overwrite: bool = False) -> None:
 
 
 def write_run(
-    folder: Path, graph: Graph, config: RunConfig, fitted: Fitted, result: SplitResult, seed: int
+    folder: Path,
+    graph: Graph,
+    config: RunConfig,
+    fitted: Fitted,
+    result: SplitResult,
+    seed: int,
+    promise: Promise = USUAL,
 ) -> dict[str, Any]:
     """Write a finished run into a folder (see :func:`new_folder`) and return its card."""
-    card = run_card(graph, config, fitted, result, seed)
+    card = run_card(graph, config, fitted, result, seed, promise)
     shares = fitted.calibration.probabilities(fitted.logits.cpu().numpy())
     card |= write_next_steps(folder, graph, fitted, shares, result.split)
     write_model(folder, graph, config, fitted.module, card, fitted.history)
     parts = parts_of(graph, fitted.module, result.split)
-    text = prediction_csv(graph, shares, parts, parts.train if parts.train.any() else parts.val)
+    anchors = parts.train if parts.train.any() else parts.val
+    text = prediction_csv(graph, shares, card["sets"], parts, anchors)
     (folder / PREDICTIONS).write_text(text, "utf-8")
     return card
 
@@ -181,7 +188,12 @@ def parts_of(graph: Graph, module: nn.Module, split: int) -> Split:
 
 
 def run_card(
-    graph: Graph, config: RunConfig, fitted: Fitted, result: SplitResult, seed: int
+    graph: Graph,
+    config: RunConfig,
+    fitted: Fitted,
+    result: SplitResult,
+    seed: int,
+    promise: Promise = USUAL,
 ) -> dict[str, Any]:
     """What a run says about itself.
 
@@ -214,6 +226,7 @@ def run_card(
         "interrupted": fitted.interrupted,
         "result": json_values(result.to_dict()),
         "verdict": verdict(graph, fitted, parts, config.training.epochs),
+        "sets": sets_card(graph, fitted, parts, promise),
         "calibration": calibration_card(logits, y, by_part, fitted.calibration),
         "alpha": weights,
         "experts": json_values([dataclasses.asdict(record) for record in fitted.experts]),
@@ -318,72 +331,3 @@ def read_history(folder: str | Path) -> tuple[EpochRecord, ...]:
         )
     except (InputError, ValueError, TypeError, KeyError, OverflowError, csv.Error) as error:
         raise InputError(f"{path}: damaged or missing ({error}); fit again") from error
-
-
-def prediction_csv(
-    graph: Graph,
-    shares: NDArray[np.float32],
-    split: Split | None = None,
-    anchors: NDArray[np.bool_] | None = None,
-    only: NDArray[np.int64] | None = None,
-) -> str:
-    """Predictions as CSV: node, prediction, probability, margin, then the rest.
-
-    `margin` is the probability's lead over the second class; `flags` see :func:`node_flags`; the
-    columns ``p(class)`` have all probabilities.
-
-    Args:
-        graph: Names, labels and edges.
-        shares: Probabilities.
-        split: Whose parts are written down; ``None`` leaves that column empty.
-        anchors: Nodes that a node must be linked with to be reached; the training nodes by
-            default.
-        only: Nodes to write; all by default.
-
-    Shapes:
-        shares ``[n, classes]``, anchors ``[n]``.
-    """
-    rows = np.arange(graph.num_nodes)
-    second, probability = np.sort(shares, axis=1)[:, -2:].T
-    best, margin = shares.argmax(axis=1), probability - second
-    part = np.full(graph.num_nodes, "", dtype="<U10")
-    if split is not None:
-        part[split.train], part[split.val], part[split.test] = "train", "validation", "test"
-    classes, names = graph.classes(), graph.names()
-    flags = node_flags(graph, part == "train" if anchors is None else anchors)
-    known = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
-    file = io.StringIO(newline="")
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([*COLUMNS, *(f"p({name})" for name in classes)])
-    for i in (rows if only is None else only).tolist():
-        label = "" if known[i] < 0 else classes[known[i]]
-        numbers = (f"{probability[i]:.6f}", f"{margin[i]:.6f}")
-        every = (f"{share:.6f}" for share in shares[i])
-        writer.writerow([names[i], classes[best[i]], *numbers, label, part[i], flags[i], *every])
-    return file.getvalue()
-
-
-def node_flags(graph: Graph, anchors: NDArray[np.bool_]) -> list[str]:
-    """What makes the prediction of a node weak, in words.
-
-    ``isolated``: no edge. ``featureless``: all features zero. ``unreached``: no path to an anchor,
-    whatever the direction of the edges; its prediction comes from features and jumps alone.
-
-    Example:
-        >>> graph = Graph(np.array([[0], [1]]), num_nodes=3)
-        >>> node_flags(graph, np.array([True, False, False]))
-        ['', '', 'isolated unreached']
-    """
-    flags = {"isolated": np.bincount(graph.edge_index.reshape(-1), minlength=graph.num_nodes) == 0}
-    if graph.x is not None:
-        flags["featureless"] = np.asarray(abs(graph.x).sum(axis=1)).reshape(-1) == 0
-    flags["unreached"] = ~reached(graph, anchors)
-    return [" ".join(n for n, mask in flags.items() if mask[i]) for i in range(graph.num_nodes)]
-
-
-def reached(graph: Graph, anchors: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Nodes in a component with an anchor; all of them where there is no anchor at all."""
-    if not anchors.any():
-        return np.ones(graph.num_nodes, dtype=np.bool_)
-    _, component = connected_components(graph.adjacency, directed=False)
-    return np.asarray(np.isin(component, np.unique(component[anchors])))

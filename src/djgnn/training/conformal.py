@@ -1,0 +1,245 @@
+"""Sets of classes that hold the right one as often as promised: conformal prediction."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
+
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from djgnn import checking
+from djgnn.errors import InputError
+
+if TYPE_CHECKING:
+    from djgnn.graph import Graph, Split
+    from djgnn.training.loop import Fitted
+
+Shares = NDArray[np.float32]
+Scores = NDArray[np.float64]
+Scope = Literal["all", "class"]
+Between = Annotated[float, Meta(gt=0, lt=1, description="above 0 and below 1")]
+GROUPS = 10
+"""Groups of nodes, for each of which thresholds come from the others, to measure coverage."""
+
+
+class SetsCard(TypedDict):
+    """The field `sets` of a card.
+
+    `nodes` were calibrated on, from `source`; `held_out_nodes` were not, nor were those that
+    `thresholds` were fitted on when they were looked at. `plain_` is of the classes of largest
+    probability with one limit for all nodes (LAC).
+    """
+
+    coverage: checking.Share
+    by: Scope
+    method: checking.Text
+    thresholds: list[checking.Share]
+    source: Literal["folds", "validation"]
+    nodes: checking.Natural
+    held_out_nodes: checking.Natural
+    held_out_coverage: checking.Share | None
+    mean_size: checking.NonNegative | None
+    plain_coverage: checking.Share | None
+    plain_mean_size: checking.NonNegative | None
+    class_coverage: NotRequired[dict[str, checking.Share | None]]
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What sets are wanted: a coverage, of all nodes together or of every class.
+
+    Raises:
+        ValueError: For a value that is not allowed.
+    """
+
+    coverage: Between = 0.9
+    coverage_by: Scope = "all"
+
+    def __post_init__(self) -> None:
+        checking.check_fields(self)
+
+
+USUAL = Promise()
+
+
+def draws(names: Sequence[str]) -> Scores:
+    """A number from 0 to 1 for each node, by its name alone.
+
+    Example:
+        >>> bool(draws(["a", "b"])[1] == draws(["b"])[0])
+        True
+    """
+    found = (hashlib.blake2b(n.encode("utf-8", "replace"), digest_size=8) for n in names)
+    return np.array([int.from_bytes(each.digest(), "big") for each in found]) / 2.0**64
+
+
+def adaptive_scores(shares: Shares, draw: Scores) -> Scores:
+    r"""How far down the list of a node's classes each class is (APS, Romano et al., 2020).
+
+    .. math::
+        s(c) = \sum_{d \text{ before } c} p_d + u\, p_c, \qquad s(\text{likeliest}) = 0
+
+    The likeliest class costs nothing, so no set is empty; u smooths the steps, and is a number of
+    the node, so that its set is the same every time.
+
+    Shapes:
+        shares and result ``[n, classes]``, draw ``[n]``.
+    """
+    p = shares.astype(np.float64)
+    order = np.argsort(-p, axis=1, kind="stable")
+    ranked = np.take_along_axis(p, order, axis=1)
+    cost = np.cumsum(ranked, axis=1) - (1 - draw[:, None]) * ranked
+    cost[:, 0] = 0
+    found = np.empty_like(p)
+    np.put_along_axis(found, order, np.clip(cost, 0, 1), axis=1)
+    return found
+
+
+def plain_scores(shares: Shares, draw: Scores) -> Scores:
+    """How unlikely each class of a node is, 1 - p; the likeliest costs nothing (LAC)."""
+    found = 1 - shares.astype(np.float64)
+    found[np.arange(len(found)), shares.argmax(axis=1)] = 0
+    return np.clip(found, 0, 1)
+
+
+def thresholds(scores: Scores, y: NDArray[np.int64], promise: Promise) -> Scores:
+    r"""What the score of each class may be at most, ``[classes]``.
+
+    Of m scores of right classes the one of rank :math:`\lceil (m + 1)\, c \rceil`; where there are
+    too few for that it is 1, which every class keeps to.
+
+    Shapes:
+        scores ``[m, classes]``, y ``[m]``; of nodes that were not learned from.
+    """
+    num_classes = scores.shape[1]
+    own = scores[np.arange(y.size), y]
+
+    def limit(chosen: Scores) -> float:
+        rank = math.ceil((chosen.size + 1) * promise.coverage - 1e-9)
+        return float(np.sort(chosen)[rank - 1]) if rank <= chosen.size else 1.0
+
+    if promise.coverage_by == "all":
+        return np.full(num_classes, limit(own))
+    return np.array([limit(own[y == c]) for c in range(num_classes)])
+
+
+def sets_card(
+    graph: Graph, fitted: Fitted, parts: Split, promise: Promise
+) -> dict[str, Any] | None:
+    """Thresholds of a run, and what its sets are like on nodes that these did not come from.
+
+    They come from folds, else from the validation nodes. Coverage and sizes are measured in ten
+    groups of these, with thresholds from the other nine, or on the test nodes if there are any.
+
+    Returns:
+        See :class:`SetsCard`; ``None`` where no labelled node is left to calibrate on.
+    """
+    y, known, names = np.asarray(graph.y), fitted.evidence, graph.names()
+    logits = fitted.logits.cpu().numpy()
+
+    def part(mask: NDArray[np.bool_]) -> tuple[Shares, NDArray[np.int64], Scores]:
+        rows = np.flatnonzero(mask & (y >= 0))
+        shares = fitted.calibration.probabilities(logits[rows])
+        return shares, y[rows], draws([names[i] for i in rows.tolist()])
+
+    if known is None:
+        own, checked = part(parts.val), part(parts.test)
+    else:
+        shares = fitted.calibration.probabilities(known.logits.astype(np.float32))
+        own = (shares, known.y, draws([names[i] for i in known.nodes.tolist()]))
+        checked = part(np.zeros(graph.num_nodes, dtype=np.bool_))
+    shares, labels, draw = own
+    if not labels.size:
+        return None
+    inside, covered = _measured(own, checked, promise, plain=False)
+    plain_inside, plain_covered = _measured(own, checked, promise, plain=True)
+    found: dict[str, Any] = {
+        "coverage": promise.coverage,
+        "by": promise.coverage_by,
+        "method": "APS",
+        "thresholds": thresholds(adaptive_scores(shares, draw), labels, promise).tolist(),
+        "source": "validation" if known is None else "folds",
+        "nodes": int(labels.size),
+        "held_out_nodes": int(covered.size),
+        "held_out_coverage": _mean(covered),
+        "mean_size": _mean(inside.sum(axis=1)),
+        "plain_coverage": _mean(plain_covered),
+        "plain_mean_size": _mean(plain_inside.sum(axis=1)),
+    }
+    if promise.coverage_by == "class":
+        judged = checked[1] if checked[1].size else labels
+        found["class_coverage"] = {
+            name: _mean(covered[judged == c]) for c, name in enumerate(graph.classes())
+        }
+    return found
+
+
+def _measured(
+    own: tuple[Shares, NDArray[np.int64], Scores],
+    checked: tuple[Shares, NDArray[np.int64], Scores],
+    promise: Promise,
+    plain: bool,
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Sets of held-out nodes, ``[m, classes]``, and whether each has the right class."""
+    scored = plain_scores if plain else adaptive_scores
+    scores, y = scored(own[0], own[2]), own[1]
+    if checked[1].size:
+        inside = scored(checked[0], checked[2]) <= thresholds(scores, y, promise)
+        y = checked[1]
+    else:
+        inside = np.ones(scores.shape, dtype=np.bool_)
+        group = np.random.default_rng(0).permutation(y.size) % GROUPS
+        for g in range(min(GROUPS, y.size)):
+            rest, here = group != g, group == g
+            inside[here] = scores[here] <= thresholds(scores[rest], y[rest], promise)
+    return inside, inside[np.arange(y.size), y]
+
+
+def _mean(values: NDArray[Any]) -> float | None:
+    return float(values.mean()) if values.size else None
+
+
+def class_sets(
+    card: dict[str, Any] | None, shares: Shares, names: Sequence[str], classes: Sequence[str]
+) -> list[str]:
+    r"""The sets of nodes as text: classes joined with ``|``, the likeliest first.
+
+    A ``|`` or a backslash in the name of a class has a backslash before it.
+
+    Args:
+        card: The field `sets` of a card; without it there is no set.
+        shares: Calibrated probabilities.
+        names: Of the nodes.
+        classes: Names of the columns.
+
+    Shapes:
+        shares ``[n, classes]``.
+
+    Raises:
+        InputError: If there is not one threshold per class.
+
+    Example:
+        >>> card = {"thresholds": [0.8, 0.8, 0.8]}
+        >>> class_sets(card, np.array([[0.2, 0.7, 0.1]]), ["n"], ["a", "b|c", "d"])
+        ['b\\|c|a']
+    """
+    if card is None:
+        return [""] * len(names)
+    limits = np.array(card["thresholds"])
+    if limits.size != len(classes):
+        raise InputError(
+            f"sets.thresholds: must have one number for each of {len(classes)} classes; restore "
+            f"the file or run `djgnn fit` again (got {limits.size})"
+        )
+    written = [name.replace("\\", "\\\\").replace("|", "\\|") for name in classes]
+    inside = adaptive_scores(shares, draws(names)) <= limits
+    order = np.argsort(-shares.astype(np.float64), axis=1, kind="stable")
+    return [
+        "|".join(written[c] for c in row if kept[c])
+        for row, kept in zip(order.tolist(), inside.tolist(), strict=True)
+    ]
