@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import shutil
 from collections.abc import Callable
@@ -63,6 +65,10 @@ def change_card(folder: Path, field: str, value: Any) -> None:
         ("calibration.temperature", 0, "a positive number"),
         ("experts", 3, "a list"),
         ("jumps", {"used": 1}, "a list"),
+        ("verdict.low", 101, "a score from 0 to 100"),
+        ("verdict.warnings", ["a", 3], "a list, each text"),
+        ("sets.thresholds", [0.5, 2], "a list, each a number from 0 to 1"),
+        ("sets.by", "node", "one of all, class"),
         ("versions", {"python": 3}, "an object, each value text"),
     ],
 )
@@ -89,27 +95,33 @@ def test_what_a_card_has_beside_is_left_alone(copy: Path, tmp_path: Path) -> Non
     assert write_run_page(load_run(copy), tmp_path / "p.html").is_file()
 
 
-def _cut(text: str) -> str:
-    return "\n".join(text.split("\n")[:10]) + "\n"
+def _rows(change: Callable[[list[list[str]]], list[list[str]]]) -> Callable[[str], str]:
+    """A change of the rows of a table; cells may have line breaks."""
+
+    def changed(text: str) -> str:
+        out = io.StringIO(newline="")
+        rows = csv.reader(io.StringIO(text, newline=""))
+        csv.writer(out, lineterminator="\n").writerows(change(list(rows)))
+        return out.getvalue()
+
+    return changed
 
 
 def _field(column: int, value: str) -> Callable[[str], str]:
-    def change(text: str) -> str:
-        lines = text.rstrip("\n").split("\n")
-        cells = lines[-1].split(",")
-        cells[column] = value
-        return "\n".join([*lines[:-1], ",".join(cells)]) + "\n"
+    def change(rows: list[list[str]]) -> list[list[str]]:
+        rows[-1][column] = value
+        return rows
 
-    return change
+    return _rows(change)
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (_cut, "one row for each of"),
+        (_rows(lambda rows: rows[:10]), "one row for each of"),
         (lambda text: "", "column prediction is missing"),
         (lambda text: text.replace("part", "port", 1), "column part is missing"),
-        (lambda text: text + "1,2\n", r"row \d+ must have 11 fields \(got 2\)"),
+        (lambda text: text + "1,2\n", r"row \d+ must have 12 fields \(got 2\)"),
         (lambda text: f'"{"a" * 200_000}"\n', "field larger than"),
         (_field(1, "zz"), "prediction must be a class of this run.*'zz'"),
         (_field(2, "x"), "probability must be a number from 0 to 1"),
