@@ -100,6 +100,26 @@ def test_experts_are_shown_by_their_shares_and_neighbours_of_those_that_matter(
     assert "and 33 more" in listed
 
 
+def test_members_of_a_kind_are_one_row_with_the_branches_of_the_heaviest() -> None:
+    one, own = explanation("n"), {"private": 0.8, "other": 0.2}
+    light = ExpertPart(
+        "jumps-1", 0.1, 1.0, own, {"private": 0.08, "other": 0.02}, one.logits, one.bias, ()
+    )
+    other = {"private": 0.12, "other": 0.18}
+    heavy = replace(light, expert="jumps-2", weight=0.3, shares=other, branches=one.branches)
+    rows = replace(light, expert="rows", weight=0.6, shares={c: 0.6 * p for c, p in own.items()})
+    jumps, alone = explain.by_kind((light, rows, heavy))
+    assert (jumps.expert, jumps.weight, jumps.branches) == (
+        "jumps",
+        pytest.approx(0.4),
+        one.branches,
+    )
+    assert jumps.shares == pytest.approx({"private": 0.2, "other": 0.2})
+    assert jumps.probabilities == pytest.approx({"private": 0.5, "other": 0.5})
+    assert alone.expert == "rows"
+    assert alone.probabilities == pytest.approx(own)
+
+
 def test_a_pipe_takes_whole_names(capsys: pytest.CaptureFixture[str]) -> None:
     explain._print(explanation(LONG * 5), {"private": 0.7, "other": 0.3})
     out = capsys.readouterr().out

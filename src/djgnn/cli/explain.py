@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -56,7 +57,7 @@ def _print(found: Explanation, chances: dict[str, float]) -> None:
     )
     parts: list[tuple[str, BranchPart]] = [(part.branch, part) for part in found.branches]
     if found.experts:
-        experts = sorted(found.experts, key=lambda part: -part.shares[first])
+        experts = sorted(by_kind(found.experts), key=lambda part: -part.shares[first])
         console.print(_shares(experts, first, second))
         console.print(
             f"[dim]Shares are before calibration, which makes {chances[first]:.1%} of them. All "
@@ -81,6 +82,23 @@ def _print(found: Explanation, chances: dict[str, float]) -> None:
             "[dim]twin: the same row of A, so the same place whatever was learned. tie of k: k "
             "nodes are at this distance and the one with the lowest number comes first.[/dim]"
         )
+
+
+def by_kind(experts: Sequence[ExpertPart]) -> list[ExpertPart]:
+    """The members of each kind of expert together, with the branches of the heaviest of them."""
+    from djgnn.model.experts import kind_of
+
+    groups: dict[str, list[ExpertPart]] = {}
+    for part in experts:
+        groups.setdefault(kind_of(part.expert), []).append(part)
+    found = []
+    for kind, parts in groups.items():
+        weight = sum(part.weight for part in parts)
+        shares = {c: sum(part.shares[c] for part in parts) for c in parts[0].shares}
+        own = {c: share / weight for c, share in shares.items()}
+        most = max(parts, key=lambda part: part.weight)
+        found.append(replace(most, expert=kind, weight=weight, probabilities=own, shares=shares))
+    return found
 
 
 def _shares(experts: Sequence[ExpertPart], first: str, second: str) -> Table:
