@@ -39,8 +39,10 @@ def main(page_file: str, prefix: str, *words: str) -> None:
             page = browser.new_context(**MODES[mode]).new_page()
             page.goto(Path(page_file).resolve().as_uri())
             page.wait_for_selector("html[data-ready]", timeout=60_000)
+            page.click("#theory-view > summary")
+            page.wait_for_selector("html[data-theory]", timeout=60_000)
             page.add_style_tag(content="nav.contents, .sticky { position: static !important }")
-            for section in page.query_selector_all("main > section"):
+            for section in page.query_selector_all("main section"):
                 name = section.get_attribute("id")
                 if wanted and name not in wanted:
                     continue
@@ -61,7 +63,8 @@ def save(raw: bytes, file: Path) -> None:
 def save_pdf(page: Page, section: ElementHandle, file: Path) -> None:
     """Write one section as a page of its own size, with the style of the screen."""
     box = section.bounding_box()
-    hide = f"header, nav, footer, main > section:not(#{section.get_attribute('id')})"
+    own = f"#{section.get_attribute('id')}"
+    hide = f"header, nav, footer, summary, main section:not({own}):not(:has({own})):not({own} *)"
     style = page.add_style_tag(content=f"{hide} {{ display: none !important }}")
     page.emulate_media(media="screen")
     size = {"width": "1240px", "height": f"{box['height'] + 40:.0f}px"}

@@ -56,6 +56,9 @@ class Visit:
         self.page.on("request", lambda r: self.requests.append(r.url))
         self.page.goto(file.as_uri())
         self.page.wait_for_selector("html[data-ready]", timeout=60_000)
+        if self.page.locator("#theory-view").count():
+            self.page.click("#theory-view > summary")
+            self.page.wait_for_selector("html[data-theory]", timeout=60_000)
 
     def marks(self, name: str) -> int:
         return int(self.page.get_attribute(f"#{name}", "data-marks"))

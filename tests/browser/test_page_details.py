@@ -55,6 +55,7 @@ def test_long_class_names_leave_room_for_the_bars(visit: Any, tmp_path: Path) ->
 
 def test_the_coefficient_of_a_neighbour_is_called_so(visit: Any, run_folder: Path) -> None:
     page = visit(run_folder / "report.html").page
+    page.click("#node-card summary")
     heads = page.locator("#node-card thead th")
     assert heads.all_inner_texts()[-1] == "coefficient"
     assert "exp(-s d)" in heads.last.get_attribute("title")

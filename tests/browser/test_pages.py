@@ -63,8 +63,9 @@ def test_every_view_has_its_marks(opened: Any, run_folder: Path) -> None:
     page = opened.page
     assert opened.marks("losses") == opened.marks("scores") == len(run.owners) + len(experts)
     assert page.locator("#losses .scatterlayer .trace").count() == 2 * len(experts)
-    assert opened.marks("weights") == len(experts) == 3
-    assert page.locator("#experts tbody tr").count() == len(experts) + 1
+    used = [e for e in experts if e["weight"] >= 0.0005]
+    assert page.locator("#experts tbody tr").count() == len(used) + 1
+    assert page.locator("#experts .fill").count() == 2 * len(used)
     assert opened.marks("alpha") == branches
     assert opened.marks("alpha-epochs") == branches * shown["epochs"]
     assert page.locator("#alpha .bars path, #alpha .point path").count() == branches
@@ -109,8 +110,9 @@ def test_a_page_of_one_network(visit: Any, network_folder: Path) -> None:
     assert visited.marks("scores") == 2 * epochs
     assert visited.marks("alpha-epochs") == len(run.alpha) * epochs
     assert page.locator(".tile .value").all_inner_texts()[3] == str(run.kept)
-    assert page.locator("#weights, #experts, #learner").count() == 0
+    assert page.locator("#reliance, #experts, #learner").count() == 0
     assert page.locator("#jump-rings path.node").count() == 5
+    page.click("#node-card summary")
     assert page.locator("#node-card h3").all_inner_texts()[1:3] == ["Probabilities", "Branches"]
     check_quiet(visited)
 
@@ -121,7 +123,8 @@ def test_where_nothing_jumps_one_line_says_so(visit: Any, still_folder: Path) ->
         text = visited.page.locator(f"#{name}").inner_text().lower()
         assert "left out" in text
         assert text.strip().count("\n") <= 2
-    assert visited.page.locator("#weights").is_visible()
+    assert visited.page.locator("#experts table").is_visible()
+    visited.page.click("#node-card summary")
     assert visited.page.locator("#alpha").count() == 0
     headings = visited.page.locator("#node-card h3").all_inner_texts()
     heaviest = load_run(still_folder).shown.name
@@ -176,11 +179,16 @@ def test_search_finds_a_node_and_shows_why(opened: Any, run_folder: Path) -> Non
     page.select_option("#node-outcome", "")
 
 
-def test_least_sure_come_first(opened: Any) -> None:
-    opened.page.select_option("#node-order", "unsure")
-    cells = opened.page.locator("#node-table tbody td:nth-child(5)").all_inner_texts()
-    assert cells == sorted(cells, key=float)
-    opened.page.select_option("#node-order", "table")
+def test_heads_sort_the_nodes(opened: Any) -> None:
+    page = opened.page
+    for name, place in (("margin", 5), ("probability", 4)):
+        for up in (False, True):
+            page.click(f"#node-table thead button:has-text('{name}')")
+            cells = page.locator(f"#node-table tbody td:nth-child({place})").all_inner_texts()
+            assert cells == sorted(cells, key=float, reverse=not up)
+            said = page.get_attribute(f"#node-table thead th:nth-child({place})", "aria-sort")
+            assert said == ("ascending" if up else "descending")
+    page.evaluate("nodes.sort = ''; drawNodeTable()")
 
 
 def test_a_node_is_found_by_keyboard_in_the_rings(opened: Any) -> None:

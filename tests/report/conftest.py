@@ -11,6 +11,7 @@ from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.report.run_data import RunData, load_run
 from djgnn.training.config import resolve
 from djgnn.training.folder import new_folder, write_run
+from djgnn.training.folds import with_splits
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.progress import Hooks
 from djgnn.training.recorder import Recorder
@@ -34,11 +35,13 @@ def hostile_graph(num_nodes: int = 96) -> Graph:
     return dataclasses.replace(graph, node_names=tuple(names), class_names=CLASSES)
 
 
-def make_run(folder: Path, graph: Graph, *, sample: int = 700, **changes: object) -> Path:
+def make_run(
+    folder: Path, graph: Graph, *, sample: int = 700, folds: int | None = None, **changes: object
+) -> Path:
     """Train a little, recorded, and write the folder."""
     experts = ("features", "joint", "jumps")
     options = {"hidden_channels": 8, "epochs": 12, "experts": experts, **changes}
-    config = resolve("default", **options)
+    graph, config = with_splits(graph, resolve("default", **options), folds)
     module, inputs = build_djgnn(config, graph)
     recorder = Recorder(graph.num_nodes, sample)
     fitted, result = train(module, inputs, graph, 0, config.training, 0, Hooks(observer=recorder))

@@ -79,6 +79,22 @@ def test_a_damaged_card_is_refused(copy: Path, field: str, value: Any, wants: st
             read(copy)
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("suspects", [{"node": 5}]),
+        ("label_next", [{"node": "a", "prediction": "b", "probability": 7, "neighbours": 1}]),
+        ("thresholds", {"a": [5]}),
+        ("pr_curve", {"a": {"recall": ["x"]}}),
+        ("importance", [{"group": "a", "drop": "<b>"}]),
+    ],
+)
+def test_damaged_advice_is_refused(copy: Path, field: str, value: Any) -> None:
+    change_card(copy, field, value)
+    with pytest.raises(InputError, match=rf"result\.json: damaged, {field} must be .*again"):
+        load_run(copy)
+
+
 def test_a_split_that_the_graph_lacks_is_refused(copy: Path) -> None:
     change_card(copy, "result.split", 7)
     with pytest.raises(InputError, match="split"):

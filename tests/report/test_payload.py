@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 
 from djgnn.errors import InputError
+from djgnn.graph import heterophilic_sbm
+from djgnn.report import payload
 from djgnn.report.page import write_run_page
-from djgnn.report.payload import run_payload
+from djgnn.report.payload import run_payload, theory_payload
 from djgnn.report.run_data import RunData, load_run
 from djgnn.report.views import agreement, nodes_payload, planar, sampled_ranks
 from djgnn.training.calibration import Calibration
@@ -124,22 +126,22 @@ def test_shares_of_the_experts_add_up_to_the_probabilities(run_data: RunData) ->
 )
 def test_a_model_without_jumps_has_a_page(changes: dict[str, Any], tmp_path: Path) -> None:
     data = load_run(make_run(tmp_path / "run", hostile_graph(), **changes))
-    payload = page_data(write_run_page(data))
-    assert payload["jumps"] is None
-    assert payload["player"] is None
-    assert "no jumps" in payload["environment"]["reason"]
-    assert payload["nodes"]["branches"] == []
+    found = page_data(write_run_page(data))
+    assert found["jumps"] is None
+    assert found["player"] is None
+    assert "no jumps" in found["environment"]["reason"]
+    assert found["nodes"]["branches"] == []
 
 
 def test_one_network_has_a_page(tmp_path: Path) -> None:
     changes: dict[str, Any] = {"experts": (), "num_jumps": 5}
     run = make_run(tmp_path / "run", hostile_graph(), **changes)
-    payload = page_data(write_run_page(load_run(run)))
+    found = page_data(write_run_page(load_run(run)))
     card = json.loads((run / "result.json").read_text("utf-8"))
-    assert payload["alpha"]["values"] == pytest.approx(list(card["alpha"].values()))
-    assert payload["experts"] is None
-    assert payload["shown"] == {"expert": "", "weight": 1, "epoch": card["result"]["epoch"]}
-    assert payload["nodes"]["experts"] == []
+    assert found["alpha"]["values"] == pytest.approx(list(card["alpha"].values()))
+    assert found["experts"] is None
+    assert found["shown"] == {"expert": "", "weight": 1, "epoch": card["result"]["epoch"]}
+    assert found["nodes"]["experts"] == []
 
 
 def test_markup_in_names_stays_text(page: Path) -> None:
@@ -160,7 +162,54 @@ def test_the_page_asks_for_nothing(page: Path) -> None:
     assert "unsafe-eval" not in policy[1]
     outside = text.split('<script id="data"')[0]
     assert not re.search(r"(src|href)\s*=\s*\"(?!#)", outside)
-    assert page.stat().st_size < 6e6
+    assert page.stat().st_size < 2.5e6
+
+
+def test_a_stop_before_the_theory_leaves_a_page(
+    run_data: RunData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(data: RunData) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(payload, "environment_payload", stop)
+    with pytest.raises(KeyboardInterrupt):
+        write_run_page(run_data, tmp_path / "p.html")
+    data = page_data(tmp_path / "p.html")
+    assert data["theory"] is False
+    assert data["player"] is data["environment"] is data["graph"] is None
+    assert data["nodes"]["count"] == run_data.graph.num_nodes
+    assert data["evaluation"]["test"]["nodes"] > 0
+
+
+def test_jumps_in_use_have_their_first_ranks(run_data: RunData) -> None:
+    nodes = nodes_payload(run_data)
+    for ranks, kept, alpha in zip(
+        run_data.branches, nodes["branches"], run_data.alpha.values(), strict=False
+    ):
+        assert tuple(kept) == (ranks[:4] if alpha > 0 else ())
+    assert set(nodes["columns"]) == {rank for ranks in nodes["branches"] for rank in ranks}
+
+
+def test_members_of_folds_are_shown_by_kind(tmp_path: Path) -> None:
+    graph = heterophilic_sbm(96)
+    hidden = np.arange(graph.num_nodes) % 3 == 0
+    some = np.where(hidden, -1, graph.y)
+    run = make_run(tmp_path / "run", dataclasses.replace(graph, y=some), folds=2)
+    data = page_data(write_run_page(load_run(run)))
+    card = json.loads((run / "result.json").read_text("utf-8"))
+    assert [e["name"] for e in data["experts"]] == ["features", "joint", "jumps"]
+    assert [e["name"] for e in data["members"]] == [e["name"] for e in card["experts"]]
+    weights = {e["name"]: e["weight"] for e in data["experts"] if e["weight"]}
+    assert weights == pytest.approx(card["alpha"])
+    assert [row["expert"] for row in data["jumps"]] == ["joint"]
+    assert data["shown"]["expert"] == "joint"
+    assert data["shown"]["weight"] == pytest.approx(card["alpha"]["joint"])
+    assert sum(data["work"].values()) == pytest.approx(1)
+    assert set(data["work"]) == {e["name"] for e in data["experts"] if e["weight"] > 0}
+    assert data["headline"]["cross_fitted"]
+    assert data["headline"]["unlabelled"] == hidden.sum()
+    judged = {part: found["nodes"] for part, found in data["evaluation"].items()}
+    assert judged == {"validation": (~hidden).sum()}
 
 
 def test_a_sample_has_ranks_of_its_own(run_data: RunData) -> None:
@@ -200,15 +249,16 @@ def test_a_larger_table_is_sampled_and_says_so(run_data: RunData) -> None:
     assert len(nodes["names"]) == 30
     assert unpack(nodes["ranks"]).shape[0] == 30
     assert unpack(nodes["labels"]).size == run_data.graph.num_nodes
-    assert np.array_equal(unpack(nodes["ranks"]), run_data.ranks[shown])
-    wanted = run_data.weight[shown]
+    columns = [rank - 1 for rank in nodes["columns"]]
+    assert np.array_equal(unpack(nodes["ranks"]), run_data.ranks[shown][:, columns])
+    wanted = run_data.weight[shown][:, columns]
     np.testing.assert_allclose(unpack(nodes["weights"]) / 32767, wanted, atol=2e-5)
 
 
 def test_without_a_recording_there_is_no_player(run_data: RunData) -> None:
-    payload = run_payload(dataclasses.replace(run_data, recording=None))
-    assert payload["player"] is None
-    assert payload["alpha"]["epochs"] is None
+    alone = dataclasses.replace(run_data, recording=None)
+    assert theory_payload(alone)["player"] is None
+    assert run_payload(alone)["alpha"]["epochs"] is None
 
 
 def test_another_graph_is_refused(run_folder: Path, tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """One self-contained page: markup, style, data and scripts in a single file."""
 
 import base64
+import gzip
 import hashlib
 from collections.abc import Sequence
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -12,17 +14,20 @@ from markupsafe import Markup
 
 from djgnn import __version__
 from djgnn.graph.files import atomic_write, check_replaceable
-from djgnn.report.payload import run_payload
+from djgnn.report.payload import run_payload, theory_payload
 from djgnn.report.run_data import RunData
 
 REPORT = "report.html"
 MARK = b'<meta name="generator" content="djgnn '
 COMPARISON_SCRIPTS = ("core", "compare", "start")
-RUN_SCRIPTS = ("core", "run", "player", "rings", "nodes", "environment", "start")
+RUN_SCRIPTS = ("core", "run", "advice", "nodes", "player", "rings", "environment", "start")
 
 
 def write_run_page(data: RunData, out: str | Path | None = None) -> Path:
     """Write the page of a run and return its path.
+
+    The page is written twice: without the theory, which can take long, and then with it. So a stop
+    in between leaves a page.
 
     Args:
         data: The run.
@@ -33,7 +38,9 @@ def write_run_page(data: RunData, out: str | Path | None = None) -> Path:
     """
     path = data.folder / REPORT if out is None else Path(out).expanduser()
     check_replaceable(path, (MARK,), "page of ours")
-    return _write(path, "run.html", run_payload(data), RUN_SCRIPTS)
+    payload = run_payload(data)
+    _write(path, "run.html", payload, RUN_SCRIPTS)
+    return _write(path, "run.html", payload | theory_payload(data), RUN_SCRIPTS)
 
 
 def write_comparison_page(sources: Sequence[str | Path], out: str | Path) -> Path:
@@ -65,11 +72,9 @@ def _write(
     else: no connection, no frame, no form.
     """
     assets = resources.files("djgnn.report").joinpath("assets")
-    # plotly.js, as the package plotly carries it
-    plotly = resources.files("plotly").joinpath("package_data", "plotly.min.js")
-    library = plotly.read_text("utf-8")
+    library, packed = _library()
     script = "\n".join(assets.joinpath(f"{name}.js").read_text("utf-8") for name in scripts)
-    digests = (hashlib.sha256(text.encode("utf-8")).digest() for text in (library, script))
+    digests = (hashlib.sha256(text).digest() for text in (library, script.encode("utf-8")))
     allowed = " ".join(f"'sha256-{base64.b64encode(d).decode('ascii')}'" for d in digests)
     templates = Environment(
         loader=PackageLoader("djgnn.report", "assets"),
@@ -83,7 +88,7 @@ def _write(
         version=__version__,
         **values,
         style=Markup(assets.joinpath("report.css").read_text("utf-8")),
-        library=Markup(library),
+        library=packed,
         script=Markup(script),
         policy=Markup(
             f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
@@ -93,3 +98,11 @@ def _write(
     with atomic_write(path) as stream:
         stream.write(page.encode("utf-8", "replace"))
     return path
+
+
+@cache
+def _library() -> tuple[bytes, str]:
+    """plotly.js as the package plotly carries it, and packed: gzip in base64, 2 MB instead of 5."""
+    file = resources.files("plotly").joinpath("package_data", "plotly.min.js")
+    text = file.read_text("utf-8").encode("utf-8")
+    return text, base64.b64encode(gzip.compress(text, mtime=0)).decode("ascii")

@@ -9,6 +9,8 @@ import numpy as np
 
 from djgnn.checking import json_values
 from djgnn.graph.checks import BINARY, METRIC_NAMES
+from djgnn.model.experts import kind_of
+from djgnn.report.advice import advice, kinds
 from djgnn.report.graph_card import card_rows, measure_graph
 from djgnn.report.run_data import PARTS, RunData
 from djgnn.report.views import (
@@ -29,20 +31,30 @@ RESULT = ("split", "validation", "test", "oracle_test", "epoch", "seconds")
 
 
 def run_payload(data: RunData) -> dict[str, Any]:
-    """The data of a run's page; numbers are those of the run folder's files, unrounded."""
-    recording = data.recording
-    card = measure_graph(data.graph, structural=data.graph.num_nodes <= MOST_NODES)
-    card["name"] = data.card["data"]["name"]
+    """The data of a run's page; numbers are those of the run folder's files, unrounded.
+
+    What takes long is left for :func:`theory_payload`.
+    """
+    recording, experts = data.recording, data.card.get("experts") or []
+    shown = kind_of(data.shown.name)
+    weight = sum(e["weight"] for e in experts if kind_of(e["name"]) == shown)
     payload: dict[str, Any] = json_values(
         {
             "format": FORMAT,
             "kind": "run",
             "headline": headline(data),
+            **advice(data.card),
             "classes": data.graph.classes(),
             "history": history_payload(data),
-            "experts": data.card.get("experts") or None,
-            "jumps": jumps_card(data.shown.model),
-            "shown": {"expert": data.shown.name, "weight": data.shown.weight, "epoch": data.kept},
+            "experts": kinds(experts) or None,
+            "members": [{"name": e["name"], "kind": kind_of(e["name"])} | e for e in experts],
+            "work": shares_of_answers(data),
+            "jumps": _jumps(data),
+            "shown": {
+                "expert": shown,
+                "weight": weight if experts else data.shown.weight,
+                "epoch": data.kept,
+            },
             "alpha": {
                 "names": list(data.alpha),
                 "values": list(data.alpha.values()),
@@ -50,13 +62,51 @@ def run_payload(data: RunData) -> dict[str, Any]:
                 "epochs": None if recording is None else pack(recording.alpha, "f4"),
             },
             "evaluation": evaluation_payload(data),
+            "nodes": nodes_payload(data),
+            "theory": False,
+            "graph": None,
+            "player": None,
+            "environment": None,
+        }
+    )
+    return payload
+
+
+def theory_payload(data: RunData) -> dict[str, Any]:
+    """The parts of the page's data that take long: measures of the graph, ranks over training, the
+    Fiedler environment.
+    """
+    card = measure_graph(data.graph, structural=data.graph.num_nodes <= MOST_NODES)
+    card["name"] = data.card["data"]["name"]
+    payload: dict[str, Any] = json_values(
+        {
+            "theory": True,
             "graph": {"card": card, "rows": list(card_rows(card))},
             "player": player_payload(data),
-            "nodes": nodes_payload(data),
             "environment": environment_payload(data),
         }
     )
     return payload
+
+
+def _jumps(data: RunData) -> list[dict[str, Any]] | None:
+    """How far the jumps of each kind of expert reach, as its heaviest member has them."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in jumps_card(data.shown.model) or []:
+        found.setdefault(kind_of(row["expert"]), {**row, "expert": kind_of(row["expert"])})
+    return list(found.values()) or None
+
+
+def shares_of_answers(data: RunData) -> dict[str, float]:
+    """What part of the probability of the predicted classes each kind of expert has given.
+
+    Of the nodes without a label, or of all where every node has one; the shares sum to 1.
+    """
+    rows = np.flatnonzero(data.labels < 0)
+    rows = rows if rows.size else np.arange(data.graph.num_nodes)
+    given = {kind: float(s[rows, data.predicted[rows]].sum()) for kind, s in data.shares.items()}
+    total = sum(given.values()) or 1.0
+    return {kind: value / total for kind, value in given.items()}
 
 
 def headline(data: RunData) -> dict[str, Any]:
@@ -75,6 +125,8 @@ def headline(data: RunData) -> dict[str, Any]:
         "test_low": low,
         "test_high": high,
         "test_nodes": int(data.split.test.sum()),
+        "cross_fitted": card["protocol"] == "cross-fitting",
+        "unlabelled": int((data.labels < 0).sum()),
         "interrupted": card["interrupted"],
         "versions": card["versions"],
         "command": shlex.join([*words, "--out", f"{folder.name}-again"]),

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 MOST_NODES, MOST_RANKS = 50_000, 1 << 20
 MOST_CLASSES = 5
+MOST_OF_A_JUMP = 4
+"""Ranks of each jump that the page has the nodes of."""
 ADJACENCY_BYTES = 5 << 20
 SAMPLE_SIZE = 1_000
 _KINDS = {"f4": "<f4", "i2": "<i2", "u1": "<u1", "u2": "<u2", "u4": "<u4"}
@@ -67,6 +69,8 @@ def pack_fraction(values: ArrayLike) -> dict[str, Any]:
 def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
     """Names, labels, predictions, probabilities, shares, contributions, jumps and edges.
 
+    Of a jump in use the nodes at its first ranks are listed, of the ranks that `columns` names.
+
     Labels, predictions and edges are those of all nodes. The rest is of the nodes shown: all, or
     `most` of them chosen evenly at random, and fewer where their lists of ranks are long.
     """
@@ -79,7 +83,11 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
         first = data.predicted[chosen[i]]
         top[i] = [first, *top[i][top[i] != first]][: top.shape[1]]
     names = data.graph.names()
-    flags = data.predictions.get("flags", [])
+    flags, sets = data.predictions.get("flags", []), data.predictions.get("set", [])
+    jumps = zip(data.branches, data.alpha.values(), strict=False)  # which come first in alpha
+    branches = [ranks[:MOST_OF_A_JUMP] if alpha > 0 else () for ranks, alpha in jumps]
+    columns = sorted({rank for ranks in branches for rank in ranks})
+    place = [rank - 1 for rank in columns]
     part = np.array([PARTS.index(p) for p in data.predictions["part"]])
     return {
         "count": n,
@@ -90,6 +98,7 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
         "predicted": pack_index(data.predicted, classes),
         "part": pack_index(part, len(PARTS)),
         "flags": [flags[i] for i in chosen] if any(flags) else None,
+        "sets": [sets[i] for i in chosen] if any(sets) else None,
         "probability": pack([float(data.predictions["probability"][i]) for i in chosen], "f4"),
         "margin": pack([float(data.predictions["margin"][i]) for i in chosen], "f4"),
         "top": pack_index(top, classes),
@@ -103,9 +112,10 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
             np.take_along_axis(data.contributions[chosen], top[:, None, :2], axis=2), "f4"
         ),
         "bias": pack(np.take_along_axis(data.bias[chosen], top[:, :2], axis=1), "f4"),
-        "ranks": pack_index(data.ranks[chosen], n),
-        "weights": pack_fraction(data.weight[chosen]),
-        "branches": data.branches,
+        "columns": columns,
+        "ranks": pack_index(data.ranks[chosen][:, place], n),
+        "weights": pack_fraction(data.weight[chosen][:, place]),
+        "branches": branches,
         "edges": _edges(data),
     }
 

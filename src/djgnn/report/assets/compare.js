@@ -32,18 +32,7 @@ function drawCells() {
     && (!wanted || [c.model, c.dataset, c.preset, c.status].some((v) => v.toLowerCase().includes(wanted)))));
   const rows = shown.map((c) => COLUMNS.map((col) => (col.digits === undefined ? (col.key === "status" && c.status !== "done" ? el("span", { class: "tag" }, outside(c[col.key])) : outside(c[col.key])) : { number: figure(c, col) })));
   const made = table(COLUMNS.map((c) => c.name), rows, { class: "wide" });
-  [...made.tHead.rows[0].cells].forEach((th, j) => {
-    const column = COLUMNS[j], chosen = compare.sort === column.key;
-    const arrow = chosen ? (compare.up ? " ▲" : " ▼") : "";
-    th.replaceChildren(el("button", { type: "button", text: column.name + arrow, onclick: () => {
-      compare.up = chosen ? !compare.up : column.digits === undefined;
-      compare.sort = column.key;
-      drawCells();
-      byId("cells").querySelectorAll("thead button")[j].focus();
-    } }));
-    th.setAttribute("aria-sort", chosen ? (compare.up ? "ascending" : "descending") : "none");
-    th.className = column.digits === undefined ? "" : "number";
-  });
+  sortHeads(byId("cells"), made, COLUMNS, compare, drawCells);
   byId("cells").replaceChildren(made);
   byId("cell-count").textContent = `${whole(shown.length)} of ${whole(DATA.cells.length)} cells.`;
 }

@@ -165,25 +165,72 @@ function cividis(t) {
   return CIVIDIS[i].map((v, j) => v + f * (CIVIDIS[i + 1][j] - v));
 }
 
+// between 0.54 and 0.84 neither dark nor light text could be read
 function heatCell(share, text) {
-  return el("td", { text, class: share > 0.6 ? "full" : "", style: { background: `rgba(var(--heat), ${(0.9 * share).toFixed(3)})` } });
+  const full = share > 0.6, depth = full ? 0.6 + 0.4 * share : 0.9 * share;
+  return el("td", { text, class: full ? "full" : "", style: { background: `rgba(var(--heat), ${depth.toFixed(3)})` } });
 }
 
-const views = [];
-function start() {
+// ---- a table that is sorted by its heads ---------------------------------------------------------
+
+// state.sort is the key of a column, state.up its direction; a column with digits holds numbers
+function sortHeads(place, made, columns, state, redraw) {
+  [...made.tHead.rows[0].cells].forEach((th, j) => {
+    const column = columns[j], chosen = state.sort === column.key;
+    th.replaceChildren(el("button", { type: "button", text: column.name + (chosen ? (state.up ? " ▲" : " ▼") : ""), onclick: () => {
+      state.up = chosen ? !state.up : column.digits === undefined;
+      state.sort = column.key;
+      redraw();
+      place.querySelectorAll("thead button")[j].focus();
+    } }));
+    th.setAttribute("aria-sort", chosen ? (state.up ? "ascending" : "descending") : "none");
+    th.className = column.digits === undefined ? "" : "number";
+  });
+}
+
+// ---- start ---------------------------------------------------------------------------------------
+
+// the library of the charts is packed; the policy knows the hash of what comes out
+async function loadLibrary() {
+  const raw = atob(byId("library").textContent), bytes = Uint8Array.from(raw, (c) => c.charCodeAt(0));
+  const text = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  document.head.append(el("script", { text }));
+}
+
+// what is seen at once, and what is drawn when the theory is opened
+const views = [], theory = [];
+
+function draw(list, done) {
+  const rest = [...list];
+  const next = () => {
+    const view = rest.shift();
+    if (!view) return done();
+    view();
+    setTimeout(next, 0);
+  };
+  next();
+}
+
+function openTheory() {
+  const place = byId("theory-view");
+  if (!place) return;
+  const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (target && byId("theory").contains(target)) place.open = true;
+}
+
+async function start() {
   const wish = window.matchMedia("(prefers-color-scheme: dark)");
   setTheme(wish.matches);
   wish.addEventListener("change", (event) => setTheme(event.matches));
   byId("theme").addEventListener("click", () => setTheme(!isDark()));
-  const rest = [...views];
-  const next = () => {
-    const view = rest.shift();
-    if (!view) {
-      document.documentElement.dataset.ready = "true";
-      return;
+  await loadLibrary();
+  draw(views, () => {
+    const place = byId("theory-view");
+    if (place) {
+      place.addEventListener("toggle", () => draw(theory.splice(0), () => { document.documentElement.dataset.theory = "true"; }));
+      window.addEventListener("hashchange", openTheory);
+      openTheory();
     }
-    view();
-    setTimeout(next, 0);
-  };
-  requestAnimationFrame(() => setTimeout(next, 0));
+    document.documentElement.dataset.ready = "true";
+  });
 }

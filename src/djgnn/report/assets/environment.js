@@ -47,10 +47,10 @@ function drawAlignment(f) {
   canvas.setAttribute("aria-label", `${whole(m)} nodes by eigenvector ψ${e + 2} across and column u${r + 1} up; their cosine is ${fixed(f.cosine[r][e], 2)}.`);
 }
 
-views.push(function environmentView() {
+theory.push(function environmentView() {
   const f = DATA.environment, note = byId("environment-note");
-  if (f.reason) {
-    note.textContent = f.reason;
+  if (!f || f.reason) {
+    note.textContent = f ? f.reason : "Not computed yet.";
     return;
   }
   byId("environment-view").hidden = false;

@@ -200,7 +200,7 @@ function drawAgreement() {
   });
 }
 
-views.push(function playerView() {
+theory.push(function playerView() {
   const p = DATA.player, note = byId("player-note");
   if (!DATA.jumps) {
     note.textContent = "Left out: nothing in this model jumps.";

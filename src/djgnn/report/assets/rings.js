@@ -33,8 +33,8 @@ function hopRings(id) {
 }
 
 function jumpRings(id) {
-  const t = DATA.nodes, row = rowOf(id), width = t.ranks.shape[1], ranks = unpack(t.ranks);
-  const rings = t.branches.map((kept, k) => ({ name: `J${k}`, all: kept.map((r) => ranks[row * width + r - 1]) }));
+  const t = DATA.nodes, row = rowOf(id), width = t.columns.length, ranks = unpack(t.ranks);
+  const rings = t.branches.map((kept, k) => ({ name: `J${k}`, all: kept.map((r) => ranks[row * width + t.columns.indexOf(r)]) }));
   return rings.filter((ring, k) => ring.all.length && inUse(k));
 }
 
@@ -101,9 +101,7 @@ function firstNode() {
   return best;
 }
 
-views.push(function ringsView() {
-  prepareNodes();
-  nodes.first = firstNode();
+theory.push(function ringsView() {
   if (!DATA.jumps) {
     byId("rings-note").textContent = "Left out: nothing in this model jumps.";
     byId("rings-view").remove();
@@ -111,7 +109,7 @@ views.push(function ringsView() {
   }
   const edges = DATA.nodes.edges;
   byId("rings-note").textContent = `The node in the middle, once among its neighbours in the graph and once among those that ${DATA.experts ? `the expert "${DATA.shown.expert}"` : "the model"} jumps to.`
-    + ` A ring shows at most ${RING_MOST} of its nodes; the tables count all.` + (edges.complete ? "" : ` This page keeps at most ${edges.kept} edges of each node, so hop rings are lower bounds.`)
+    + ` A ring shows at most ${RING_MOST} of its nodes; the tables count all, of a jump over many ranks the nearest.` + (edges.complete ? "" : ` This page keeps at most ${edges.kept} edges of each node, so hop rings are lower bounds.`)
     + " The first node shown is not a typical one: of those looked at, its jumps agree with its label the most beyond what its neighbours do.";
   nodes.listeners.push(drawRings);
   const search = byId("ring-search"), place = byId("ring-matches");
@@ -127,4 +125,5 @@ views.push(function ringsView() {
   byId("ring-random").addEventListener("click", () => choose(idOf(Math.floor(Math.random() * nodes.rows))));
   const present = new Set(unpack(DATA.nodes.labels));
   legend("ring-legend", [...present].map((v) => v - 1).sort((a, b) => a - b));
+  drawRings(firstNode());
 });

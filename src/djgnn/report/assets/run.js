@@ -1,7 +1,12 @@
 "use strict";
-// The overview of one run: curves, branches, classes, graph card.
+// What to trust; and of the theory: curves, branches, graph card.
 
-const PART_NAMES = { test: "test nodes", validation: "validation nodes", train: "training nodes" };
+const PART_NAMES = { test: "test nodes", validation: DATA.headline.cross_fitted ? "labelled nodes" : "validation nodes", train: "training nodes" };
+const PART_NOTES = {
+  test: "The test nodes were never looked at before these figures were made.",
+  validation: DATA.headline.cross_fitted ? "Every labelled node, predicted by the members of the mixture that had not learned from its label." : "The validation nodes decided when to stop and how much each expert weighs, so their figures are a little too good.",
+  train: "The model learned from these labels: its figures here say nothing about other nodes.",
+};
 const LOSSES = [
   ["loss", "total", "solid"], ["cross_entropy", "cross-entropy", "dash"],
   ["pump_loss", "pump", "dot"], ["trace_ratio", "trace ratio", "dashdot"],
@@ -41,15 +46,17 @@ function drawLearning(expert) {
 
 const dashOf = (k) => dashes[Math.floor(k / COLOURS.length + k) % dashes.length];
 
-// one line per expert, with a mark at the epoch that it kept
+// one line per member, in the colour of its kind, with a mark at the epoch that it kept
 function drawAllExperts() {
-  const draw = (id, key, title, digits) => plot(id, `Curves of the ${title} of ${DATA.experts.length} experts over their epochs.`, {
-    traces: DATA.experts.flatMap((expert, k) => {
+  const kinds = DATA.experts.map((expert) => expert.name);
+  const draw = (id, key, title, digits) => plot(id, `Curves of the ${title} of ${kinds.length} experts over their epochs.`, {
+    traces: DATA.members.flatMap((expert) => {
+      const k = kinds.indexOf(expert.kind), first = DATA.members.find((other) => other.kind === expert.kind) === expert;
       const h = historyOf(expert.name), line = { color: colour(k), dash: dashOf(k), width: 1.6 };
       const hovertemplate = `%{y:.${digits}f}<extra>${plain(expert.name)}, after %{x} epochs</extra>`;
       return [
-        { type: "scatter", mode: "lines", x: h.epoch.map((e) => e + 1), y: h[key], name: plain(expert.name), legendgroup: expert.name, line, hovertemplate },
-        { type: "scatter", mode: "markers", x: [expert.epoch + 1], y: [h[key][expert.epoch]], legendgroup: expert.name, showlegend: false,
+        { type: "scatter", mode: "lines", x: h.epoch.map((e) => e + 1), y: h[key], name: plain(expert.kind), legendgroup: expert.kind, showlegend: first, line, hovertemplate },
+        { type: "scatter", mode: "markers", x: [expert.epoch + 1], y: [h[key][expert.epoch]], legendgroup: expert.kind, showlegend: false,
           marker: { color: colour(k), size: 9, symbol: PLOTLY_SHAPES[k % 8], line: { width: 1, color: UNKNOWN } }, hovertemplate },
       ];
     }),
@@ -59,13 +66,13 @@ function drawAllExperts() {
   draw("scores", "validation", `validation ${metricName()} (%)`, 1);
 }
 
-views.push(function learning() {
+theory.push(function learning() {
   if (!DATA.experts) return drawLearning(null);
   const select = byId("learner"), one = [byId("losses-caption").textContent, byId("scores-caption").textContent];
   const all = ["Loss on the validation nodes per epoch, expert by expert; the mark is the epoch that was kept.", "Score on the validation nodes per epoch, expert by expert."];
-  select.append(el("option", { value: -1, text: "all" }), ...DATA.experts.map((expert, k) => el("option", { value: k, text: expert.name })));
+  select.append(el("option", { value: -1, text: "all" }), ...DATA.members.map((expert, k) => el("option", { value: k, text: expert.name })));
   const draw = () => {
-    const expert = DATA.experts[select.value];
+    const expert = DATA.members[select.value];
     [byId("losses-caption").textContent, byId("scores-caption").textContent] = expert ? one : all;
     if (expert) drawLearning(expert);
     else drawAllExperts();
@@ -74,29 +81,12 @@ views.push(function learning() {
   draw();
 });
 
-views.push(function experts() {
-  if (!DATA.experts) return;
-  const found = [...DATA.experts].sort((a, b) => b.weight - a.weight);
-  plot("weights", `Weights of the experts: ${found.map((e) => `${e.name} ${fixed(e.weight, 2)}`).join(", ")}.`, {
-    traces: [{
-      type: "bar", orientation: "h", y: found.map((e) => plain(e.name)), x: found.map((e) => e.weight), marker: { color: found.map((e) => colour(DATA.experts.indexOf(e))) },
-      text: found.map((e) => e.weight.toFixed(2)), textposition: "outside", cliponaxis: false, hovertemplate: "%{y}: %{x:.4f}<extra></extra>",
-    }],
-    layout: { xaxis: { title: "weight", rangemode: "tozero" }, yaxis: { title: "", autorange: "reversed" }, showlegend: false, margin: { l: 50, r: 40, t: 8, b: 42 } },
-  });
-  const rows = found.map((e) => [e.name, ...[fixed(e.weight, 3), percent(e.validation, 2), fixed(e.validation_loss, 3), `${e.epoch} of ${e.epochs}`, fixed(e.seconds, 1)].map((number) => ({ number }))]);
-  const result = DATA.headline.result;
-  rows.push([el("strong", { text: "mixture" }), { number: "1" }, { number: percent(result.validation, 2) }, { number: "" }, { number: "" }, { number: fixed(result.seconds, 1) }]);
-  const head = ["weight", metricName(), "loss", "epoch", "seconds"].map((number) => ({ number }));
-  byId("experts").replaceChildren(table(["expert", ...head], rows, { rowHeads: true, class: "wide" }));
-});
-
 const branchName = (name) => name.replace(/^jump(\d+)$/, "J$1");
 
 // a jump that was dropped has no weight; the jumps come first in alpha
 const inUse = (k) => DATA.alpha.values[k] > 0;
 
-views.push(function branches() {
+theory.push(function branches() {
   if (DATA.experts && !DATA.jumps) return;
   const { names, values, epochs } = DATA.alpha;
   const said = names.map((name, k) => `${branchName(name)} ${fixed(values[k], 3)}`).join(", ");
@@ -155,26 +145,45 @@ function drawReliability(found) {
   };
 }
 
+// how many nodes without a label are as sure, if the page has them all
+function unlabelledBetween(low, high) {
+  if (DATA.nodes.shown) return null;
+  const probability = unpack(DATA.nodes.probability), labels = unpack(DATA.nodes.labels);
+  return probability.reduce((sum, p, i) => sum + (labels[i] === 0 && p > low && (p <= high || high === 1)), 0);
+}
+
+function confidenceTable(found) {
+  const rest = DATA.headline.unlabelled && !DATA.nodes.shown;
+  const rows = found.reliability.bins.map((b) => [`${Math.round(100 * b.low)} to ${Math.round(100 * b.high)}%`, { number: whole(b.count) }, { number: percent(100 * b.accuracy, 0) },
+    ...(rest ? [{ number: whole(unlabelledBetween(b.low, b.high)) }] : [])]);
+  return table(["probability", { number: "judged" }, { number: "right" }, ...(rest ? [{ number: "unlabelled" }] : [])], rows, { rowHeads: true, class: "wide" });
+}
+
 views.push(function classesView() {
   const select = byId("part"), parts = ["test", "validation", "train"].filter((p) => DATA.evaluation[p]);
+  if (!parts.length) return;
+  byId("part-choice").hidden = parts.length === 1;
   for (const p of parts) select.append(el("option", { value: p, text: `${PART_NAMES[p]} (${whole(DATA.evaluation[p].nodes)})` }));
   const draw = () => {
     const found = DATA.evaluation[select.value];
-    if (!found) return;
+    byId("part-note").textContent = `${whole(found.nodes)} ${PART_NAMES[select.value]}. ${PART_NOTES[select.value]}`;
     drawConfusion(found);
     const rows = found.classes.map((s, c) => [outside(DATA.classes[c]), ...["precision", "recall", "f1"].map((k) => ({ number: percent(s[k], 1) })), { number: whole(s.support) }]);
-    byId("class-scores").replaceChildren(table(["class", { number: "precision" }, { number: "recall" }, { number: "F1" }, { number: "nodes" }], rows, { rowHeads: true }));
-    const label = `Reliability on the ${PART_NAMES[select.value]}: expected calibration error ${fixed(100 * found.reliability.error, 2)} points.`;
-    plot("reliability", label, drawReliability(found));
-    byId("ece").textContent = label;
+    byId("class-scores").replaceChildren(table(["class", { number: "precision" }, { number: "recall" }, { number: "F1" }, { number: "nodes" }], rows, { rowHeads: true, class: "wide" }));
+    const error = fixed(100 * found.reliability.error, 1);
+    plot("reliability", `Reliability on the ${PART_NAMES[select.value]}: probabilities are ${error} points off on average.`, drawReliability(found));
+    byId("ece").textContent = `Probabilities are ${error} points off on average (expected calibration error).`;
+    byId("confidence").replaceChildren(confidenceTable(found));
   };
-  byId("reliability").after(el("p", { class: "note", id: "ece" }));
   select.addEventListener("change", draw);
   draw();
 });
 
+theory.push(function graphCard() {
+  if (DATA.graph) byId("graph-card").replaceChildren(table([], DATA.graph.rows.map(([name, value]) => [outside(name), outside(value)]), { rowHeads: true }));
+});
+
 views.push(function facts() {
-  byId("graph-card").replaceChildren(table([], DATA.graph.rows.map(([name, value]) => [outside(name), outside(value)]), { rowHeads: true }));
   const versions = Object.entries(DATA.headline.versions).map(([k, v]) => [k, outside(v)]);
   byId("versions").append(el("h3", { text: "Versions" }), table([], versions, { rowHeads: true }));
   const config = [];
