@@ -9,7 +9,12 @@ import torch
 
 from djgnn.graph import Graph, Split
 from djgnn.training.calibration import Calibration
+from djgnn.training.config import resolve
+from djgnn.training.folder import run_card
+from djgnn.training.folds import with_splits
+from djgnn.training.inputs import build_djgnn
 from djgnn.training.loop import Evidence, ExpertRecord, Fitted
+from djgnn.training.run import train
 from djgnn.training.selection import score
 from djgnn.training.verdict import verdict
 
@@ -202,3 +207,26 @@ def test_guard_rails_speak_up() -> None:
     assert "points wide, it rests on 12 labels" in said
     stopped = verdict(graph, replace(fitted, interrupted=True), parts, EPOCHS)
     assert "best epoch" not in " ".join(stopped["warnings"])
+
+
+@pytest.mark.parametrize("folds", [1, 3])
+def test_trees_that_need_no_edge_do_not_count_for_the_graph(folds: int) -> None:
+    """Edges at random; a perceptron of two epochs misses what trees find in the features."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(900, 12)).astype(np.float32)
+    truth = (x[:, 0] > 0.3) + 2 * (np.abs(x[:, 1]) > 0.7)
+    y = np.where(np.arange(900) % 2, truth, -1)
+    edges = rng.integers(900, size=(2, 1800))
+    config = resolve("full", epochs=12).replace(experts=("propagation", "boosting", "features"))
+    config = config.replace(hidden_channels=2, dropout=0.9)
+    graph, config = with_splits(Graph(edges, num_nodes=900, x=x, y=y), config, folds)
+    module, inputs = build_djgnn(config, graph)
+    fitted, result = train(module, inputs, graph, 0, config.training, 0)
+    found = run_card(graph, config, fitted, result, 0)["verdict"]
+    assert found["graph_helps"] is False
+    assert found["features"] > 85
+    bare = run_card(graph, config, replace(fitted, alone={}), result, 0)["verdict"]
+    if folds > 1:
+        assert bare["graph_helps"] is True
+        known = fitted.alone["feature_trees"].isfinite().all(dim=1).numpy()
+        assert np.array_equal(np.flatnonzero(known), np.sort(fitted.evidence.nodes))

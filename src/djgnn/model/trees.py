@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -51,6 +51,7 @@ class BoostedTrees(PlainExpert):
     """
 
     patience = 2
+    column_share: ClassVar[float] = COLUMN_SHARE
     projection: Tensor
     vectors: Tensor
     feature: Tensor
@@ -89,29 +90,35 @@ class BoostedTrees(PlainExpert):
 
     def observe(self, x: Any, near: Surroundings) -> None:
         """Learn the projection of the features and the singular vectors of A, without labels."""
-        columns = as_matrix(x).astype(np.float64)
-        if self.projection.numel() and not _is_identity(columns):
-            self.projection.copy_(_stored(reduction(columns, self.projection.shape[1], DIRECT)))
+        self.observe_features(x)
         ways = near.ways(self.directed)
         width = self.vectors.shape[1] // len(ways)
         if width:
             self.vectors.copy_(_stored(singular_places(ways, width)))
 
-    def columns(self, x: Any, near: Surroundings) -> NDArray[np.float32]:
-        """What the trees see of every node, known and later, ``[n, columns]``."""
+    def observe_features(self, x: Any) -> None:
+        """Learn the projection of wide features."""
+        columns = as_matrix(x).astype(np.float64)
+        if self.projection.numel() and not _is_identity(columns):
+            self.projection.copy_(_stored(reduction(columns, self.projection.shape[1], DIRECT)))
+
+    def reduced(self, x: Any) -> NDArray[Any]:
+        """The features, wide ones as projected, ``[n, width]``."""
         matrix: Any = as_matrix(x)
-        ways = near.ways(self.directed)
         if self.projection.numel():
             matrix = matrix @ self.projection.cpu().numpy()
-        h = matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
+        return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
+
+    def columns(self, x: Any, near: Surroundings) -> NDArray[np.float32]:
+        """What the trees see of every node, known and later, ``[n, columns]``."""
+        h, ways = self.reduced(x), near.ways(self.directed)
         parts = neighbour_means(h, [mean_normalize(way) for way in ways], HOPS)
         parts += [np.log1p(totals(way)) for way in (*ways, near.both)[: 2 * len(ways) - 1]]
         prior = self.prior.double().cpu().numpy()
         known = self.known_labels(h.shape[0])
         parts += label_shares(near, known, prior, self.directed)
         parts.append(places(ways, self.vectors.cpu().numpy()))
-        most = np.finfo(np.float32).max
-        return np.clip(np.column_stack(parts), -most, most).astype(np.float32)
+        return _bounded(np.column_stack(parts))
 
     def steps(self, x: Any, near: Surroundings, seed: int) -> Iterator[Floats]:
         """Some rounds of trees after the other, while there is room for them.
@@ -138,7 +145,7 @@ class BoostedTrees(PlainExpert):
             l2_regularization=PENALTY,
             max_leaf_nodes=LEAVES,
             min_samples_leaf=min(MOST_PER_LEAF, 2 + len(nodes) // 25),
-            max_features=COLUMN_SHARE,
+            max_features=self.column_share,
             early_stopping=False,
             warm_start=True,
             random_state=seed % 2**32,
@@ -229,6 +236,25 @@ class BoostedTrees(PlainExpert):
         found = np.zeros((scores.shape[1], self.out_channels))
         found[:, seen] = softmax(scores[seen].T, axis=1)
         return found
+
+
+class FeatureTrees(BoostedTrees):
+    """Boosted trees that see the features and no edge: what a graph must surpass to be of use."""
+
+    column_share = 1.0
+
+    def observe(self, x: Any, near: Surroundings) -> None:
+        """Learn the projection of the features."""
+        self.observe_features(x)
+
+    def columns(self, x: Any, near: Surroundings) -> NDArray[np.float32]:
+        """The features, ``[n, columns]``."""
+        return _bounded(self.reduced(x))
+
+
+def _bounded(table: NDArray[Any]) -> NDArray[np.float32]:
+    most = np.finfo(np.float32).max
+    return np.asarray(np.clip(table, -most, most), dtype=np.float32)
 
 
 def _stored(values: Floats) -> Tensor:

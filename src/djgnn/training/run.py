@@ -10,6 +10,7 @@ from torch import nn
 
 from djgnn.graph import Graph
 from djgnn.graph.checks import check_trainable
+from djgnn.model import DJExperts
 from djgnn.model.experts import Mixed
 from djgnn.training.calibration import Calibration
 from djgnn.training.config import TrainConfig
@@ -18,6 +19,7 @@ from djgnn.training.experts import fit_experts
 from djgnn.training.inputs import seeded
 from djgnn.training.loop import Fitted, Targets, fit
 from djgnn.training.progress import Hooks
+from djgnn.training.references import feature_trees
 from djgnn.training.selection import SplitResult, judge
 from djgnn.training.threads import suitable_threads
 
@@ -54,6 +56,10 @@ def train(
     with suitable_threads(graph, device):
         if isinstance(module, Mixed):
             fitted = fit_experts(module, inputs, every, config, seed, hooks)
+            if isinstance(module, DJExperts) and graph.num_features and graph.num_edges:
+                trees = feature_trees(module, inputs, every, fitted, config, seed)
+                also = {} if trees is None else {"feature_trees": trees}
+                fitted = dataclasses.replace(fitted, alone={**fitted.alone, **also})
         else:
             prepare(module, inputs, config, seed)
             fitted = fit(module, inputs, every[0], config, seeded(seed, device), hooks)

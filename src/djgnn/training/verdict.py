@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 
 from djgnn import checking
 from djgnn.graph.checks import BINARY, METRIC_NAMES, Metric
@@ -130,24 +131,36 @@ def _held(graph: Graph, fitted: Fitted, parts: Split) -> _Held:
     y, known = np.asarray(graph.y), fitted.evidence
     if known is not None:
         source, rows, labels, logits = "folds", known.nodes, known.y, known.logits
-        alone: Mapping[str, Any] = known.alone
+        alone = dict(known.alone)
     else:
         source = "test" if (parts.test & (y >= 0)).any() else "validation"
         mask = (parts.test if source == "test" else parts.val) & (y >= 0)
         rows, labels = np.flatnonzero(mask), y[mask]
-        logits = fitted.logits.cpu().numpy()[rows]
-        alone = {kind: each.cpu().numpy()[rows] for kind, each in fitted.alone.items()}
+        logits, alone = fitted.logits.cpu().numpy()[rows], {}
+    alone |= {kind: each.cpu().numpy()[rows] for kind, each in fitted.alone.items()}
     learned = np.bincount(y[(parts.train | parts.val) & (y >= 0)], minlength=graph.num_classes)
     constant = 0.0 if graph.metric in BINARY else int(learned.argmax())
-    wanted = {"features": bool(graph.num_features), "propagation": bool(graph.num_edges)}
-    by = {"model": logits, **{kind: alone[kind] for kind in wanted if kind in alone}}
-    decided: dict[str, NDArray[Any]] = {
-        who: decision(torch.from_numpy(each), graph.metric).numpy()
-        for who, each in by.items()
-        if wanted.get(who, True)
-    }
-    decided["largest_class"] = np.full(labels.size, constant)
-    return _Held(source, graph.metric, labels, decided)
+    by = {"model": _decided(logits, graph), "largest_class": np.full(labels.size, constant)}
+    if "propagation" in alone and graph.num_edges:
+        by["propagation"] = _decided(alone["propagation"], graph)
+    if "features" in alone and graph.num_features:
+        by["features"] = _best_of_features(alone, labels, graph)
+    return _Held(source, graph.metric, labels, by)
+
+
+def _decided(logits: NDArray[Any], graph: Graph) -> NDArray[Any]:
+    return decision(torch.from_numpy(logits), graph.metric).numpy()
+
+
+def _best_of_features(
+    alone: Mapping[str, NDArray[Any]], y: NDArray[np.int64], graph: Graph
+) -> NDArray[Any]:
+    """The best that is known without edges: a perceptron, boosted trees, or their mean."""
+    given = [log_softmax(alone[k], axis=1) for k in ("features", "feature_trees") if k in alone]
+    if len(given) > 1:
+        given.append(np.logaddexp(*given))
+    rivals = [_decided(each, graph) for each in given]
+    return max(rivals, key=lambda each: score(each, y, graph.metric))
 
 
 def _interval(held: _Held, expected: float, unknown: int) -> tuple[float, float]:
