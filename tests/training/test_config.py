@@ -253,5 +253,7 @@ def test_bad_values_are_refused(change: dict) -> None:
 def test_an_expert_that_is_behind_another_ends_early(loss: float, fall: float, epochs: int) -> None:
     losses = [max(loss * (1 - fall) ** i, 0.5) for i in range(200)]
     config = TrainConfig(epochs=200)
-    ended = next(n for n in range(1, 201) if config.ends(losses[:n], n - 1, rival=1.0))
+    ended = next(
+        n for n in range(1, 201) if config.ends(losses[:n], n - 1, rival=1.0, hopeless=3.0)
+    )
     assert ended == epochs if epochs < 200 else ended > 51

@@ -27,7 +27,7 @@ REMOVED: dict[str, Any] = {
 }
 """Options of version 0.1 and the values that a configuration file may still have for them."""
 LEAST_PATIENCE, MOST_PATIENCE = 25, 50
-LEAST_GAIN, MOST_GAIN, BEHIND, CATCH_UP, HOPELESS = 0.005, 0.02, 0.1, 4, 3
+LEAST_GAIN, MOST_GAIN, BEHIND, CATCH_UP = 0.005, 0.02, 0.1, 4
 GATE = "structure_gate"
 """An option that only version 0.1 has: what the gate decided is in the file, as ``structure``."""
 SMALL_DECAY, LARGE_DECAY, MANY_NODES = 5e-5, 5e-4, 5000
@@ -84,25 +84,31 @@ class TrainConfig:
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def ends(self, losses: Sequence[float], best: int, rival: float = math.inf) -> bool:
+    def ends(
+        self,
+        losses: Sequence[float],
+        best: int,
+        rival: float = math.inf,
+        hopeless: float = math.inf,
+    ) -> bool:
         """Whether training has waited long enough.
 
         With ``patience="auto"`` it goes on while the validation loss falls by half a percent in as
         many epochs as it has taken so far, but at least in 25 and at most in 50. After its first 50
         epochs an expert that is more than a tenth behind another must gain two percent in 25, and
-        so much that four times as much again would catch up; one whose loss is three times that of
-        another ends after 25.
+        so much that four times as much again would catch up.
 
         Args:
             losses: On validation, of all epochs so far.
             best: The best epoch.
             rival: The lowest validation loss of other experts.
+            hopeless: A loss that a training must be below after 25 epochs.
         """
         if len(losses) >= self.epochs:
             return True
         if self.patience != "auto":
             return self.patience is not None and len(losses) - 1 - best >= self.patience
-        if len(losses) > LEAST_PATIENCE and losses[best] > HOPELESS * rival:
+        if len(losses) > LEAST_PATIENCE and losses[best] > hopeless:
             return True
         behind = losses[best] > (1 + BEHIND) * rival and len(losses) > MOST_PATIENCE
         mark, gain, most = 0, LEAST_GAIN, MOST_PATIENCE

@@ -38,6 +38,8 @@ ALWAYS = (*PLAIN, "features")
 """Experts that are trained in every fold: quick ones, and what the graph must surpass."""
 COMPARED = ("features", "propagation")
 """Experts whose own answers a mixture is compared with."""
+HOPELESS = 3
+"""With folds an expert that is so many times behind another is soon given up."""
 MOST_NETWORKS, LEAST_RAISE = 5, 0.001
 """Others, at most, and what each must add to the likelihood of the first fold."""
 
@@ -117,7 +119,8 @@ def fit_experts(
         rates = rates_of(expert, config, folds[k].train.numel())
         prepare(expert, own, config, seeds[name])
         try:
-            fitted = fit(expert, own, folds[k], rates, generator, _of(hooks, name), rivals[k])
+            bounds = rivals[k], HOPELESS * rivals[k] if len(folds) > 1 else math.inf
+            fitted = fit(expert, own, folds[k], rates, generator, _of(hooks, name), *bounds)
             rivals[k] = min(rivals[k], fitted.validation_loss)
         except FloatingPointError as error:
             trouble = error

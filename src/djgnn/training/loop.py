@@ -160,6 +160,7 @@ def fit(
     generator: torch.Generator | None = None,
     hooks: Hooks | None = None,
     rival: float = math.inf,
+    hopeless: float = math.inf,
 ) -> Fitted:
     """Train a model and return it at its best epoch on validation, by ``config.select``.
 
@@ -176,6 +177,7 @@ def fit(
         generator: Source of dropout's randomness.
         hooks: Progress, early end, checkpoint, recording.
         rival: The lowest validation loss of other experts, see :meth:`TrainConfig.ends`.
+        hopeless: A loss that this one must soon be below, likewise.
 
     Raises:
         FloatingPointError: If training diverged before any epoch could be kept.
@@ -206,7 +208,7 @@ def fit(
             _keep_halves(run, halves, logits[targets.val])
             _keep(run, record, logits, decisions[targets.nodes[2]], module, config.select)
             held_out = [each.validation_loss for each in run.history]
-            run.ended = config.ends(held_out, run.kept_epoch, rival)
+            run.ended = config.ends(held_out, run.kept_epoch, rival, hopeless)
             if hooks.observer is not None:
                 hooks.observer(record, module, passes.encoding, logits)
             if hooks.on_epoch is not None:

@@ -1,0 +1,189 @@
+"""What `djgnn fit` gives on an own graph: half of the labels of a data set are hidden at random.
+
+    python benchmarks/own_graphs.py run --datasets texas,cora --seeds 3 --workers 2 --out FILE.jsonl
+    python benchmarks/own_graphs.py table FILE.jsonl
+
+Per set and seed, accuracy on the hidden half: cross-fitted and with one split; the simple methods
+(largest class, label propagation, boosting: the plain experts cross-fitted, and a GCN with a quarter
+of the labels set aside); the expected accuracy with its interval; coverage and size of the sets of
+classes at 0.9 and 0.8.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import dataclasses
+import json
+import multiprocessing
+import sys
+import tempfile
+import time
+import warnings
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from djgnn.training.conformal import Promise
+from numpy.typing import NDArray
+
+from djgnn.baselines.config import baseline_config
+from djgnn.bench.cell import build, train_split
+from djgnn.graph import Graph, random_splits
+from djgnn.graph.registry import load
+from djgnn.training.config import resolve
+from djgnn.training.folder import new_folder, write_run
+from djgnn.training.folds import with_splits
+from djgnn.training.inputs import build_djgnn, choose_device
+from djgnn.training.run import train
+
+COVERAGES = (0.9, 0.8)
+
+
+def half_hidden(graph: Graph, name: str, seed: int) -> tuple[Graph, NDArray[np.int64]]:
+    """The graph without splits and without half of its labels; the nodes that lost theirs."""
+    y = np.array(graph.y)
+    known = np.flatnonzero(y >= 0)
+    draw = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    hidden = np.sort(draw.permutation(known)[: known.size // 2])
+    y[hidden] = -1
+    none = {"train_mask": None, "val_mask": None, "test_mask": None}
+    return dataclasses.replace(graph, y=y, metric="accuracy", **none), hidden
+
+
+def fitted_run(own: Graph, folds: int, seed: int, device: str) -> tuple[Any, Any, Any, Any]:
+    """Train as `djgnn fit` does."""
+    graph, config = with_splits(own, resolve("full"), folds, seed)
+    module, inputs = build_djgnn(config, graph, device)
+    fitted, result = train(module, inputs, graph, 0, config.training, seed)
+    return graph, config, fitted, result
+
+
+def measure(name: str, seed: int, device: str) -> dict[str, Any]:
+    """All figures of one set and seed."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    whole = load(name)
+    own, hidden = half_hidden(whole, name, seed)
+    truth = np.asarray(whole.y)[hidden]
+
+    def right(answers: NDArray[Any]) -> float:
+        return 100 * float(np.mean(answers == truth))
+
+    begun = time.perf_counter()
+    graph, config, fitted, result = fitted_run(own, 4, seed, device)
+    spent = time.perf_counter() - begun
+    found: dict[str, Any] = {"dataset": name, "seed": seed, "hidden": hidden.size, "seconds": spent}
+    found["folds"] = right(fitted.logits.argmax(dim=1).cpu().numpy()[hidden])
+    found["weights"] = {r.name: r.weight for r in fitted.experts if r.weight > 0.0025}
+    for coverage in COVERAGES:
+        with tempfile.TemporaryDirectory() as place:
+            with new_folder(Path(place) / "run") as folder:
+                card = write_run(
+                    folder, graph, config, fitted, result, seed, Promise(coverage=coverage)
+                )
+            with (Path(place) / "run" / "predictions.csv").open(encoding="utf-8") as file:
+                rows = list(csv.DictReader(file))
+        names = whole.classes()
+        sets = [rows[i]["set"].split("|") for i in hidden.tolist()]
+        inside = [names[c] in chosen for c, chosen in zip(truth.tolist(), sets, strict=True)]
+        sizes = {"covered": float(np.mean(inside)), "size": float(np.mean([len(s) for s in sets]))}
+        found[f"sets {coverage}"] = {**sizes, "plain_size": card["sets"]["plain_mean_size"]}
+    found["verdict"] = {k: card["verdict"][k] for k in ("expected", "low", "high", "graph_helps")}
+    module, inputs = fitted.module, build_djgnn(config, graph, device)[1]
+    module.eval()
+    simple = {}
+    with torch.no_grad():
+        for kind in ("shares", "propagation", "boosting"):
+            members = [n for n in module.names if n.startswith(f"{kind}-")]
+            each = [module.experts[n](*module.inputs_of(n, inputs))[0].softmax(1) for n in members]
+            answers = torch.stack(each).mean(dim=0).argmax(dim=1).cpu().numpy()
+            simple[kind] = right(answers[hidden])
+    split = random_splits(own, train=0.75, val=0.25, random_state=seed)
+    recipe = baseline_config("gcn")
+    logits = train_split(build(recipe, split, device), split, 0, seed).logits
+    simple["gcn"] = right(logits.argmax(dim=1).cpu().numpy()[hidden])
+    found["simple"] = simple
+    one = fitted_run(own, 1, seed, device)[2]
+    found["one split"] = right(one.logits.argmax(dim=1).cpu().numpy()[hidden])
+    return found
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure what is not in the file yet."""
+    done = set()
+    if options.out.is_file():
+        rows = [json.loads(line) for line in options.out.read_text("utf-8").splitlines()]
+        done = {(row["dataset"], row["seed"]) for row in rows}
+    device = choose_device(options.device).type
+    wanted = [
+        (name, seed, device)
+        for seed in range(options.seeds)
+        for name in options.datasets.split(",")
+        if (name, seed) not in done
+    ]
+    spawn = multiprocessing.get_context("spawn")
+    with spawn.Pool(options.workers) as pool, options.out.open("a", encoding="utf-8") as file:
+        for job in [pool.apply_async(measure, each) for each in wanted]:
+            file.write(json.dumps(job.get()) + "\n")
+            file.flush()
+
+
+def table(options: argparse.Namespace) -> None:
+    """Print means over seeds as Markdown, then what all runs say together."""
+    rows = [json.loads(line) for line in options.out.read_text("utf-8").splitlines()]
+    heads = ["cross-fitted", "one split", "best simple", "expected", "covered 0.9", "size", "plain"]
+    print(f"| | {' | '.join([*heads, 'seconds'])} |\n| --- |{' ---: |' * (len(heads) + 1)}")
+    for name in dict.fromkeys(row["dataset"] for row in rows):
+        own = [row for row in rows if row["dataset"] == name]
+        simple = {kind: np.mean([r["simple"][kind] for r in own]) for kind in own[0]["simple"]}
+        best = max(simple, key=lambda kind: simple[kind])
+        sets = [r["sets 0.9"] for r in own]
+        cells = [
+            f"{np.mean([r['folds'] for r in own]):.1f}",
+            f"{np.mean([r['one split'] for r in own]):.1f}",
+            f"{best} {simple[best]:.1f}",
+            f"{np.mean([r['verdict']['expected'] for r in own]):.1f}",
+            f"{100 * np.mean([s['covered'] for s in sets]):.1f}",
+            f"{np.mean([s['size'] for s in sets]):.2f}",
+            f"{np.mean([s['plain_size'] for s in sets]):.2f}",
+            f"{np.mean([r['seconds'] for r in own]):.0f}",
+        ]
+        print(f"| {name} | {' | '.join(cells)} |")
+    best_simple = np.array([max(r["simple"].values()) for r in rows])
+    folds, one = (np.array([r[key] for r in rows]) for key in ("folds", "one split"))
+    expected = np.array([r["verdict"]["expected"] for r in rows])
+    error = np.sqrt(folds * (100 - folds) / np.array([r["hidden"] for r in rows]))
+    low, high = (np.array([r["verdict"][key] for r in rows]) for key in ("low", "high"))
+    print(f"\nahead of the best simple method by {np.mean(folds - best_simple):+.2f} on average")
+    print(f"below it by more than one standard error: {np.sum(folds < best_simple - error)} runs")
+    print(f"cross-fitting ahead of one split by {np.mean(folds - one):+.2f}")
+    print(f"expected less true accuracy: mean {np.mean(expected - folds):+.2f}")
+    print(f"intervals that hold the true accuracy: {np.mean((low <= folds) & (folds <= high)):.1%}")
+    for coverage in COVERAGES:
+        held = [r[f"sets {coverage}"]["covered"] for r in rows]
+        print(f"coverage promised {coverage}: {np.mean(held):.3f}, least {np.min(held):.3f}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    commands = parser.add_subparsers(required=True)
+    runs = commands.add_parser("run")
+    runs.add_argument("--datasets", required=True)
+    runs.add_argument("--seeds", type=int, default=3)
+    runs.add_argument("--workers", type=int, default=1)
+    runs.add_argument("--device", default="auto")
+    runs.add_argument("--out", type=Path, required=True)
+    runs.set_defaults(do=run)
+    tables = commands.add_parser("table")
+    tables.add_argument("out", type=Path)
+    tables.set_defaults(do=table)
+    options = parser.parse_args()
+    options.do(options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
