@@ -4,7 +4,7 @@
     python benchmarks/own_graphs.py table FILE.jsonl
 
 Per set and seed, accuracy on the hidden half: cross-fitted and with one split; the simple methods
-(largest class, label propagation, boosting: the plain experts cross-fitted, and a GCN with a quarter
+(largest class, label propagation, boosting: the plain experts cross-fitted; a GCN with a quarter
 of the labels set aside); the expected accuracy with its interval; coverage and size of the sets of
 classes at 0.9 and 0.8.
 """
