@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from djgnn.training.conformal import Promise
 from numpy.typing import NDArray
 
 from djgnn.baselines.config import baseline_config
@@ -34,6 +33,7 @@ from djgnn.bench.cell import build, train_split
 from djgnn.graph import Graph, random_splits
 from djgnn.graph.registry import load
 from djgnn.training.config import resolve
+from djgnn.training.conformal import Promise
 from djgnn.training.folder import new_folder, write_run
 from djgnn.training.folds import with_splits
 from djgnn.training.inputs import build_djgnn, choose_device
@@ -50,7 +50,8 @@ def half_hidden(graph: Graph, name: str, seed: int) -> tuple[Graph, NDArray[np.i
     hidden = np.sort(draw.permutation(known)[: known.size // 2])
     y[hidden] = -1
     none = {"train_mask": None, "val_mask": None, "test_mask": None}
-    return dataclasses.replace(graph, y=y, metric="accuracy", **none), hidden
+    card = {**graph.card, "metric": "accuracy"}
+    return dataclasses.replace(graph, y=y, card=card, **none), hidden
 
 
 def fitted_run(own: Graph, folds: int, seed: int, device: str) -> tuple[Any, Any, Any, Any]:
