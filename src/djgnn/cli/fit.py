@@ -174,11 +174,13 @@ def run_fit(
     test = "" if result["test"] is None else f", test {result['test']:.2f}"
     what, most = f"epoch {result['epoch']}", max(card["alpha"].items(), key=lambda pair: pair[1])
     if card["experts"]:
-        what = f"{len(card['experts'])} experts, most weight: {most[0]} {most[1]:.2f}"
+        folds = f" in {config.model.folds} folds" if config.model.folds else ""
+        what = f"{len(card['alpha'])} experts{folds}, most weight: {most[0]} {most[1]:.2f}"
+    part, by = ("held-out nodes", "held-out") if config.model.folds else ("validation",) * 2
     console.print(
         f"[bold]{escape(graph.name)}[/bold]: {graph.metric} "
-        f"validation {result['validation']:.2f}{test} "
-        f"({what}, chosen on validation; {result['seconds']:.1f} s)",
+        f"{part} {result['validation']:.2f}{test} "
+        f"({what}, chosen on {by} nodes; {result['seconds']:.1f} s)",
         soft_wrap=True,
     )
     console.print(f"predictions: {escape(str(options.out / 'predictions.csv'))}")
