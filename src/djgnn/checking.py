@@ -132,7 +132,8 @@ def check_file(
             for number, item in enumerate(value):
                 check_file(item, get_args(hint)[0], place, remedy, within=f"{here}[{number}].")
             continue
-        parts = [part for part in get_args(hint) if is_typeddict(part)]
+        either = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else ()
+        parts = [part for part in either if is_typeddict(part)]
         if parts and isinstance(value, dict):  # an object or null
             check_file(value, parts[0], place, remedy, within=f"{here}.")
             continue

@@ -2,12 +2,14 @@
 
 import csv
 import dataclasses
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.metrics import precision_recall_curve
 
+from djgnn.errors import InputError
 from djgnn.graph import Graph, random_splits, stochastic_block_model
 from djgnn.training.config import resolve
 from djgnn.training.folder import new_folder, read_card, write_run
@@ -64,6 +66,19 @@ def test_planted_labels_come_first_and_the_folder_tells_of_them(tmp_path: Path) 
         "label these next",
     ]
     assert next_lines({}, tmp_path) == []
+    path = tmp_path / "run" / "result.json"
+    for damage in (
+        {"suspects": [{"node": "x"}]},
+        {"label_next": [{**card["label_next"][0], "margin": 2}]},
+        {"thresholds": {"0": [{"precision": "high"}]}},
+        {"importance": [{"group": "x", "drop": float("nan"), "error": 0.0}]},
+    ):
+        path.write_text(json.dumps({**card, **damage}))
+        with pytest.raises(InputError, match=next(iter(damage))):
+            read_card(tmp_path / "run")
+    older = {k: v for k, v in card.items() if k not in ("suspects", "label_next", "thresholds")}
+    path.write_text(json.dumps(older))
+    assert "suspects" not in read_card(tmp_path / "run")
 
 
 def test_without_folds_the_test_part_is_looked_at_and_else_validation() -> None:

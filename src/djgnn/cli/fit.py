@@ -21,6 +21,7 @@ from djgnn.training.conformal import Promise
 from djgnn.training.distributed import Group, join
 from djgnn.training.folder import CONFIG, RESULT, check_free, new_folder, read_card, write_run
 from djgnn.training.folds import with_splits
+from djgnn.training.importance import importance
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.next_steps import next_lines
 from djgnn.training.progress import Hooks
@@ -237,11 +238,15 @@ def _train_and_write(
             ),
         )
     recording = None if recorder is None else recorder.finish(fitted, inputs)
+    more: dict[str, Any] = {}
+    if options.importance is not False and group.alone:
+        wanted = bool(options.importance)
+        more = importance(graph, config, fitted, inputs, options.split, wanted, options.seed)
 
     def write() -> dict[str, Any]:
         with new_folder(options.out, options.overwrite or options.resume) as folder:
-            promise = _promise(options)
-            card = write_run(folder, graph, config, fitted, result, options.seed, promise)
+            promise, seed = _promise(options), options.seed
+            card = write_run(folder, graph, config, fitted, result, seed, promise, more)
             if recording is not None:
                 recording.write(folder)
         if not fitted.interrupted:

@@ -215,6 +215,14 @@ class FitOptions:
     coverage_by: Annotated[
         str, option("'all': of all nodes together; 'class': of every class by itself.")
     ] = "all"
+    importance: Annotated[
+        bool | None,
+        option(
+            "Measure what each column of the node table is worth; by default where that takes "
+            "seconds.",
+            "--importance/--no-importance",
+        ),
+    ] = None
     seed: Seed = 0
     device: Device = "auto"
     overwrite: Annotated[bool, option("Replace a run that is there.", "--overwrite")] = False

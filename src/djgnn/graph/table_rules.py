@@ -6,11 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import msgspec
+import numpy as np
 
 from djgnn.checking import check_file
 from djgnn.errors import InputError, TableError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from djgnn.graph.graph import Graph
 
 DUPLICATES = ("first", "sum", "mean", "max", "error")
@@ -249,3 +252,16 @@ def reading_lines(graph: Graph) -> list[str]:
 
     known = reading_of(graph).get("known")
     return [] if known is None else [*known.get("notes", ()), *lines_of(stored_encoders(known))]
+
+
+def column_groups(graph: Graph) -> dict[str, NDArray[np.int64]]:
+    """Which features each column of a graph's node table became; none for other graphs."""
+    from djgnn.graph.encoders import stored_encoders
+
+    known = reading_of(graph).get("known")
+    widths = {} if known is None else {e.name: len(e.names()) for e in stored_encoders(known)}
+    ends = np.cumsum([0, *widths.values()])
+    if ends[-1] != graph.num_features:
+        return {}
+    pairs = zip(widths, ends[:-1], ends[1:], strict=True)
+    return {name: np.arange(start, end) for name, start, end in pairs if end > start}

@@ -79,6 +79,10 @@ class PlainExpert(nn.Module):
         """Logits of all nodes; there is no pump loss."""
         return self.logits(self.probabilities(*self.whole(x, graph))), self.prior.new_zeros(())
 
+    def some(self, x: Any, graph: WholeGraph, rows: NDArray[np.int64]) -> Tensor:
+        """Logits of some nodes, ``[rows, classes]``."""
+        return self.forward(x, graph)[0][rows]
+
     def whole(self, x: Any, graph: WholeGraph) -> tuple[Any, Surroundings]:
         """The features of all nodes as a matrix, and who is near whom."""
         features = as_matrix(x if graph.features is None else graph.features)

@@ -23,7 +23,7 @@ from djgnn.model.columns import (
     singular_places,
     totals,
 )
-from djgnn.model.operators import mean_normalize
+from djgnn.model.operators import WholeGraph, mean_normalize
 from djgnn.model.plain import PlainExpert, as_matrix
 
 WIDEST, DIRECT, PLACES, HOPS = 80, 40, 32, 1
@@ -203,7 +203,13 @@ class BoostedTrees(PlainExpert):
 
     def probabilities(self, x: Any, near: Surroundings) -> Floats:
         """Of all rounds."""
-        table = self.columns(x, near)
+        return self._of_table(self.columns(x, near))
+
+    def some(self, x: Any, graph: WholeGraph, rows: NDArray[np.int64]) -> Tensor:
+        """Logits of some nodes; the trees see no others."""
+        return self.logits(self._of_table(self.columns(*self.whole(x, graph))[rows]))
+
+    def _of_table(self, table: NDArray[np.float32]) -> Floats:
         return self.answer(self.added(table, self.begin(len(table)), 0, int(self.rounds)))
 
     def begin(self, num_nodes: int) -> Floats:

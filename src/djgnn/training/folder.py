@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
@@ -28,7 +28,7 @@ from djgnn.training.calibration import calibration_card
 from djgnn.training.config import RunConfig
 from djgnn.training.conformal import USUAL, Promise, SetsCard, sets_card
 from djgnn.training.loop import Fitted
-from djgnn.training.next_steps import write_next_steps
+from djgnn.training.next_steps import NextSteps, write_next_steps
 from djgnn.training.predictions import prediction_csv
 from djgnn.training.progress import EpochRecord
 from djgnn.training.provenance import versions
@@ -87,7 +87,7 @@ class _Jumps(TypedDict):
     dropped: list[checking.Text]
 
 
-class Card(TypedDict):
+class Card(NextSteps):
     """What ``result.json`` of a run must hold; fields that are not named are left alone."""
 
     format: Literal["djgnn-run-1"]
@@ -168,11 +168,15 @@ def write_run(
     result: SplitResult,
     seed: int,
     promise: Promise = USUAL,
+    more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Write a finished run into a folder (see :func:`new_folder`) and return its card."""
+    """Write a finished run into a folder (see :func:`new_folder`) and return its card.
+
+    `more` are fields of the card that were found elsewhere.
+    """
     card = run_card(graph, config, fitted, result, seed, promise)
     shares = fitted.calibration.probabilities(fitted.logits.cpu().numpy())
-    card |= write_next_steps(folder, graph, fitted, shares, result.split)
+    card |= write_next_steps(folder, graph, fitted, shares, result.split) | dict(more or {})
     write_model(folder, graph, config, fitted.module, card, fitted.history)
     parts = parts_of(graph, fitted.module, result.split)
     anchors = parts.train if parts.train.any() else parts.val

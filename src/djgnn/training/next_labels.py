@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from djgnn import checking
 from djgnn.graph import Graph
 from djgnn.training.suspects import neighbours
 
@@ -17,12 +18,12 @@ MOST = 1000
 class Wanted:
     """A node without label; `reach` is the uncertainty that lies within two steps of it."""
 
-    node: str
-    prediction: str
-    probability: float
-    margin: float
-    reach: float
-    neighbours: int
+    node: checking.Text
+    prediction: checking.Text
+    probability: checking.Share
+    margin: checking.Share
+    reach: checking.NonNegative
+    neighbours: checking.Natural
 
 
 def next_labels(graph: Graph, shares: NDArray[np.float32], most: int = MOST) -> list[Wanted]:

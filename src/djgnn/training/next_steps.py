@@ -4,21 +4,47 @@ import csv
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
+from djgnn import checking
 from djgnn.graph import Graph
 from djgnn.training.held_out import held_out
 from djgnn.training.loop import Fitted
 from djgnn.training.next_labels import Wanted, next_labels
 from djgnn.training.suspects import Suspect, suspects
-from djgnn.training.thresholds import thresholds
+from djgnn.training.thresholds import Threshold, thresholds
 
 SUSPECTS, LABEL_NEXT = "suspects.csv", "label-next.csv"
 SHOWN = 50
 """Rows that the card has of a table."""
+
+
+class _Curve(TypedDict):
+    threshold: list[checking.Share]
+    precision: list[checking.Share]
+    recall: list[checking.Share]
+
+
+class _Importance(TypedDict):
+    group: checking.Text
+    drop: checking.Number
+    error: checking.NonNegative
+
+
+class NextSteps(TypedDict):
+    """What the card of a run says about them; one of another version may not."""
+
+    held_out: NotRequired[Literal["folds", "test", "validation"]]
+    suspected: NotRequired[checking.Natural]
+    suspects: NotRequired[list[Suspect]]
+    label_next: NotRequired[list[Wanted]]
+    thresholds: NotRequired[dict[str, list[Threshold]]]
+    pr_curve: NotRequired[dict[str, _Curve]]
+    importance: NotRequired[list[_Importance]]
+    importance_note: NotRequired[checking.Text]
 
 
 def write_next_steps(
@@ -57,6 +83,11 @@ def next_lines(card: dict[str, Any], folder: Path) -> list[str]:
         found.append(f"{number} {verb} wrong: {folder / SUSPECTS}")
     if card.get("label_next"):
         found.append(f"label these next: {folder / LABEL_NEXT}")
+    for each in card.get("importance", ())[:1]:
+        if each["drop"] > 2 * each["error"]:
+            found.append(f"matters most: {each['group']} ({each['drop']:.1f} points without it)")
+    if "importance_note" in card:
+        found.append(card["importance_note"])
     return found
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from djgnn import checking
 from djgnn.graph import Graph
 from djgnn.jumps.twins import twin_classes
 from djgnn.model.columns import Surroundings
@@ -19,12 +20,12 @@ ODDS = 20
 class Suspect:
     """A label that is not the likeliest class of its node, held out; `reasons` are in words."""
 
-    node: str
-    label: str
-    probability: float
-    prediction: str
-    predicted_probability: float
-    reasons: str
+    node: checking.Text
+    label: checking.Text
+    probability: checking.Share
+    prediction: checking.Text
+    predicted_probability: checking.Share
+    reasons: checking.Text
 
     @property
     def looks_wrong(self) -> bool:

@@ -1,16 +1,27 @@
 """From which probability on a class can be believed: thresholds for a wanted precision."""
 
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
+from djgnn import checking
 from djgnn.graph import Graph
 from djgnn.training.held_out import HeldOut
 
 WANTED = (0.8, 0.9, 0.95)
 POINTS = 50
 """Most points of a curve."""
+
+
+class Threshold(TypedDict):
+    """A precision that was wanted, and what holds from the lowest threshold on that has it."""
+
+    precision: checking.Share
+    threshold: checking.Share
+    recall: checking.Share
+    nodes: checking.Natural
+    unlabelled: checking.Natural
 
 
 def precision_recall(
@@ -62,7 +73,7 @@ def thresholds(graph: Graph, held: HeldOut, shares: NDArray[np.float32]) -> dict
         if not right.any():
             continue
         place, precision, recall, count = precision_recall(held.shares[:, c], right)
-        rows = []
+        rows: list[Threshold] = []
         for wanted in WANTED:
             good = np.flatnonzero(precision >= wanted)
             if good.size:

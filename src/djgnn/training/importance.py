@@ -1,0 +1,167 @@
+"""Which columns a model lives on: what its score loses when their values change places."""
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from djgnn.graph import Graph
+from djgnn.graph.table_rules import column_groups
+from djgnn.model.experts import Member, kind_of, members
+from djgnn.model.plain import PlainExpert
+from djgnn.training.config import RunConfig
+from djgnn.training.held_out import HeldOut, held_out
+from djgnn.training.inputs import dense_or_sparse
+from djgnn.training.loop import Fitted
+from djgnn.training.selection import decision, score
+
+REPEATS, MOST_GROUPS, SECONDS = 3, 20, 10.0
+"""Permutations of a group; groups that are told apart; what it may take if nobody asked for it."""
+BLIND = ("shares", "propagation")
+"""Experts that do not look at features."""
+ALL = "all features"
+TINY = float(np.finfo(np.float32).tiny)
+
+Groups = dict[str, NDArray[np.int64]]
+
+
+def importance(
+    graph: Graph,
+    config: RunConfig,
+    fitted: Fitted,
+    inputs: tuple[Any, Any],
+    split: int = 0,
+    asked: bool = False,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Permute groups of features among all nodes, and see what the score of held-out nodes loses.
+
+    Nothing is trained again; a node is judged by the members that did not learn from it. Groups
+    are the columns of the node table, the 20 that tell most about the classes by themselves and the
+    rest together; features without names are one group.
+
+    Args:
+        graph: What was trained on.
+        config: How.
+        fitted: The trained model.
+        inputs: Features and operators of the whole graph.
+        split: Which split it was trained on.
+        asked: Do it whatever it takes; otherwise only if that is a few seconds.
+        seed: Of the permutations.
+
+    Returns:
+        For the card: `importance`, of every group the mean `drop` in points and its standard
+        `error`, the largest first; where it was left out, `importance_note` says why.
+    """
+    held = held_out(graph, fitted, split)
+    groups = _groups(graph, held)
+    if not groups or not held.y.size or fitted.interrupted:
+        return {}
+    if config.training.batch_size is not None:
+        return {"importance_note": "importance of features: not measured in mini-batches"}
+    parts, device = _parts(graph, fitted, held), next(fitted.module.parameters()).device
+    fixed = [_weighed(people, inputs, rows, blind=True) for people, rows in parts]
+    y = np.asarray(graph.y)[np.concatenate([rows for _, rows in parts])]
+
+    def judged(x: Any) -> float:
+        given = (dense_or_sparse(x, device), inputs[1])
+        shares = [
+            known + _weighed(people, given, rows)
+            for known, (people, rows) in zip(fixed, parts, strict=True)
+        ]
+        found = decision(torch.cat(shares).clamp(min=TINY).log(), graph.metric).cpu().numpy()
+        return score(found, y, graph.metric)
+
+    begun = time.perf_counter()
+    whole = judged(graph.x)
+    if not np.isfinite(whole):
+        return {}
+    needed = (time.perf_counter() - begun) * REPEATS * len(groups)
+    if needed > SECONDS and not asked:
+        return {
+            "importance_note": "importance of features: not measured, it would take about "
+            f"{needed:.0f} s; ask for it with --importance"
+        }
+    rng = np.random.default_rng(seed)
+    found = []
+    for name, columns in groups.items():
+        orders = (rng.permutation(graph.num_nodes) for _ in range(REPEATS))
+        drops = [whole - judged(permuted(graph.x, columns, order)) for order in orders]
+        error = float(np.std(drops, ddof=1)) / REPEATS**0.5
+        found.append({"group": name, "drop": float(np.mean(drops)), "error": error})
+    return {"importance": sorted(found, key=lambda each: -each["drop"])}
+
+
+def permuted(x: Any, columns: NDArray[np.int64], order: NDArray[np.int64]) -> Any:
+    """Features whose values in some columns are those of other nodes; dense or sparse.
+
+    Example:
+        >>> permuted(np.array([[1, 2], [3, 4]]), np.array([1]), np.array([1, 0])).tolist()
+        [[1, 4], [3, 2]]
+    """
+    if sp.issparse(x):
+        moved = np.zeros(x.shape[1], dtype=x.dtype)
+        moved[columns] = 1
+        stay, go = (sp.diags_array(part, dtype=x.dtype) for part in (1 - moved, moved))
+        return sp.csr_array(x @ stay + x[order] @ go)
+    found = np.array(x)
+    found[:, columns] = found[np.ix_(order, columns)]
+    return found
+
+
+def _groups(graph: Graph, held: HeldOut) -> Groups:
+    """Columns of the features by group; of many groups those that tell most, and the rest."""
+    if graph.x is None:
+        return {}
+    named = column_groups(graph)
+    if not named:
+        return {ALL: np.arange(graph.num_features)}
+    if len(named) <= MOST_GROUPS:
+        return named
+    from sklearn.feature_selection import f_classif
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # columns that are constant here tell nothing
+        tells = np.nan_to_num(f_classif(graph.x[held.nodes], held.y)[0])
+    order = sorted(named, key=lambda name: -tells[named[name]].max())
+    first = {name: named[name] for name in order[: MOST_GROUPS - 1]}
+    rest = order[MOST_GROUPS - 1 :]
+    return first | {f"{len(rest)} others": np.concatenate([named[name] for name in rest])}
+
+
+def _parts(
+    graph: Graph, fitted: Fitted, held: HeldOut
+) -> list[tuple[tuple[Member, ...], NDArray[np.int64]]]:
+    """Held-out nodes, and who did not learn from them."""
+    module: Any = fitted.module
+    if held.source != "folds":
+        return [(members(module), held.nodes)]
+    folds = [(k, np.flatnonzero(graph.split(k).val)) for k in range(graph.num_splits)]
+    return [(members(module, k), np.intersect1d(rows, held.nodes)) for k, rows in folds]
+
+
+@torch.no_grad()
+def _weighed(
+    people: tuple[Member, ...],
+    inputs: tuple[Any, Any],
+    rows: NDArray[np.int64],
+    blind: bool = False,
+) -> Tensor:
+    """What the members that see features, or those that do not, add to the probabilities."""
+    first: Any = people[0].module
+    total = torch.zeros(rows.size, people[0].model.out_channels)
+    total = total.to(next(first.parameters()).device)
+    for member in people:
+        if (kind_of(member.name) in BLIND) == blind:
+            own, module = member.inputs_of(inputs), member.module.eval()
+            if isinstance(module, PlainExpert):
+                logits = module.some(*own, rows)
+            else:
+                logits = module(*own)[0][rows]
+            total += member.weight * (logits / member.temperature).softmax(dim=1)
+    return total
