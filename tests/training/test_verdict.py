@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from djgnn.graph import Graph, Split
+from djgnn.graph import Graph
 from djgnn.training.calibration import Calibration
 from djgnn.training.config import resolve
 from djgnn.training.folder import run_card
@@ -21,10 +21,15 @@ from djgnn.training.verdict import verdict
 N, EPOCHS = 1000, 50
 
 
-def graph_of(y: np.ndarray, metric: str = "accuracy", features: bool = True) -> Graph:
+def graph_of(
+    y: np.ndarray, metric: str = "accuracy", features: bool = True, parts: Any = None
+) -> Graph:
+    """A path; all labelled nodes are of the validation part if nothing else is said."""
     edges = np.stack([np.arange(N - 1), np.arange(1, N)])
     x = np.ones((N, 2), dtype=np.float32) if features else None
-    return Graph(edges, num_nodes=N, x=x, y=y, card={"metric": metric})
+    blank = np.zeros(N, dtype=np.bool_)
+    masks = {"train_mask": blank, "val_mask": y >= 0, "test_mask": blank, **(parts or {})}
+    return Graph(edges, num_nodes=N, x=x, y=y, card={"metric": metric}, **masks)
 
 
 def answers(y: np.ndarray, right: float, classes: int, seed: int) -> np.ndarray:
@@ -49,7 +54,7 @@ def cross_fitted(
     metric: str = "accuracy",
     features: bool = True,
     **more: Any,
-) -> tuple[Graph, Fitted, Split]:
+) -> tuple[Graph, Fitted]:
     """A run of folds on the first nodes, whose answers are right so often."""
     rng = np.random.default_rng(5)
     truth = rng.choice(classes, N, p=[0.6, *[0.4 / (classes - 1)] * (classes - 1)])
@@ -59,14 +64,12 @@ def cross_fitted(
         kind: answers(truth, r, classes, 1 + i)[nodes] for i, (kind, r) in enumerate(alone.items())
     }
     seen = Evidence(nodes, truth[nodes], logits[nodes].astype(np.float64), own)
-    blank = np.zeros(N, dtype=np.bool_)
-    parts = Split(train=blank, val=np.arange(N) < known, test=blank)
-    return graph_of(y, metric, features), fitted_of(logits, seen, **more), parts
+    return graph_of(y, metric, features), fitted_of(logits, seen, **more)
 
 
 def test_the_text_has_every_figure() -> None:
-    graph, fitted, parts = cross_fitted(0.9, {"features": 0.7, "propagation": 0.75})
-    found = verdict(graph, fitted, parts, EPOCHS)
+    graph, fitted = cross_fitted(0.9, {"features": 0.7, "propagation": 0.75})
+    found = verdict(graph, fitted, 0, EPOCHS)
     assert found is not None
     assert found["source"] == "folds"
     assert found["nodes"] == 400
@@ -94,28 +97,28 @@ def test_the_text_has_every_figure() -> None:
 )
 def test_whether_the_graph_helps(metric, right, features, helps, end) -> None:
     alone = {} if features is None else {"features": features}
-    found = verdict(*cross_fitted(right, alone, metric=metric), EPOCHS)
+    found = verdict(*cross_fitted(right, alone, metric=metric), 0, EPOCHS)
     assert found["graph_helps"] is helps
     assert found["text"].endswith(end)
     assert ("features alone:" in found["text"]) == (features is not None)
 
 
 def test_without_features_the_expert_of_that_name_says_nothing() -> None:
-    found = verdict(*cross_fitted(0.9, {"features": 0.4}, features=False), EPOCHS)
+    found = verdict(*cross_fitted(0.9, {"features": 0.4}, features=False), 0, EPOCHS)
     assert found["features"] is None
     assert found["graph_helps"] is None
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "macro_f1", "roc_auc", "average_precision"])
 def test_chance_is_called_chance(metric: str) -> None:
-    graph, fitted, parts = cross_fitted(1.0, {}, classes=2, metric=metric)
+    graph, fitted = cross_fitted(1.0, {}, classes=2, metric=metric)
     blind = np.tile(np.log([[0.6, 0.4]]), (400, 1))
     blind += 1e-9 * np.random.default_rng(0).normal(size=blind.shape)
     seen = replace(fitted.evidence, logits=blind)
-    found = verdict(graph, replace(fitted, evidence=seen), parts, EPOCHS)
+    found = verdict(graph, replace(fitted, evidence=seen), 0, EPOCHS)
     assert found["text"].endswith("Nothing helps: it is no better than guessing the largest class.")
     assert any("at chance" in text for text in found["warnings"])
-    sure = verdict(graph, fitted, parts, EPOCHS)
+    sure = verdict(graph, fitted, 0, EPOCHS)
     assert sure["expected"] == pytest.approx(100)
     assert not any("at chance" in text for text in sure["warnings"])
 
@@ -125,13 +128,11 @@ def test_chance_is_called_chance(metric: str) -> None:
 def test_the_interval_holds_the_accuracy_of_the_unlabelled_nodes(right: float, known: int) -> None:
     rng, inside, rounds = np.random.default_rng(0), 0, 400
     y = np.where(np.arange(N) < known, 0, -1)
-    blank = np.zeros(N, dtype=np.bool_)
-    parts = Split(train=blank, val=y >= 0, test=blank)
     graph = replace(graph_of(y), class_names=("a", "b"))
     for _ in range(rounds):
         logits = np.eye(2)[(rng.random(N) >= right).astype(int)]
         seen = Evidence(np.arange(known), y[:known], logits[:known], {})
-        found = verdict(graph, fitted_of(logits, seen), parts, EPOCHS)
+        found = verdict(graph, fitted_of(logits, seen), 0, EPOCHS)
         truth = 100 * (logits[known:].argmax(axis=1) == 0).mean()
         inside += found["low"] <= truth <= found["high"]
         assert 0 <= found["low"] <= found["expected"] <= found["high"] <= 100
@@ -141,15 +142,13 @@ def test_the_interval_holds_the_accuracy_of_the_unlabelled_nodes(right: float, k
 
 def test_scores_that_rank_have_an_interval_too() -> None:
     rng, inside, rounds = np.random.default_rng(1), 0, 60
-    blank = np.zeros(N, dtype=np.bool_)
     for _ in range(rounds):
         truth = (rng.random(N) < 0.3).astype(np.int64)
         odds = truth + rng.normal(size=N)
         logits = np.column_stack([np.zeros(N), odds])
         y = np.where(np.arange(N) < 300, truth, -1)
-        parts = Split(train=blank, val=y >= 0, test=blank)
         seen = Evidence(np.arange(300), truth[:300], logits[:300], {})
-        found = verdict(graph_of(y, "roc_auc"), fitted_of(logits, seen), parts, EPOCHS)
+        found = verdict(graph_of(y, "roc_auc"), fitted_of(logits, seen), 0, EPOCHS)
         inside += found["low"] <= score(odds[300:], truth[300:], "roc_auc") <= found["high"]
     assert "ROC-AUC expected (" in found["text"]
     assert inside / rounds > 0.85
@@ -159,9 +158,10 @@ def test_without_folds_the_test_part_is_read_or_else_validation_with_a_warning()
     truth = np.random.default_rng(0).integers(3, size=N)
     logits, place = answers(truth, 0.8, 3, 0), np.arange(N)
     own = {"features": torch.from_numpy(answers(truth, 0.5, 3, 1))}
-    graph, fitted = graph_of(truth), fitted_of(logits, alone=own)
-    split = Split(train=place < 500, val=(place >= 500) & (place < 700), test=place >= 700)
-    found = verdict(graph, fitted, split, EPOCHS)
+    fitted = fitted_of(logits, alone=own)
+    masks = {"train_mask": place < 500, "val_mask": (place >= 500) & (place < 700)}
+    graph = graph_of(truth, parts={**masks, "test_mask": place >= 700})
+    found = verdict(graph, fitted, 0, EPOCHS)
     assert (found["source"], found["nodes"]) == ("test", 300)
     rows = slice(700, None)
     assert found["expected"] == pytest.approx(
@@ -171,7 +171,7 @@ def test_without_folds_the_test_part_is_read_or_else_validation_with_a_warning()
     assert found["propagation"] is None
     assert found["graph_helps"]
     assert found["warnings"] == []
-    found = verdict(graph, fitted, replace(split, test=np.zeros(N, dtype=np.bool_)), EPOCHS)
+    found = verdict(graph_of(truth, parts=masks), fitted, 0, EPOCHS)
     assert (found["source"], found["nodes"]) == ("validation", 200)
     assert any("may flatter" in text for text in found["warnings"])
 
@@ -187,7 +187,7 @@ def test_guard_rails_speak_up() -> None:
         record("deep-1", 0.01, EPOCHS - 1),
         record("propagation-1", 0.39, EPOCHS - 1),
     )
-    graph, fitted, parts = cross_fitted(
+    graph, fitted = cross_fitted(
         0.9,
         {},
         known=12,
@@ -196,7 +196,7 @@ def test_guard_rails_speak_up() -> None:
         diverged=("rows",),
         calibration=Calibration(25.0),
     )
-    found = verdict(graph, fitted, parts, EPOCHS)
+    found = verdict(graph, fitted, 0, EPOCHS)
     said = " | ".join(found["warnings"])
     assert "the best epoch of jumps is the last of 50" in said
     assert "temperature of the calibration is 25" in said
@@ -205,7 +205,7 @@ def test_guard_rails_speak_up() -> None:
     for c, name in enumerate(graph.classes()):
         assert (f"{name} ({count[c]})" in said) == (count[c] < 5)
     assert "points wide, it rests on 12 labels" in said
-    stopped = verdict(graph, replace(fitted, interrupted=True), parts, EPOCHS)
+    stopped = verdict(graph, replace(fitted, interrupted=True), 0, EPOCHS)
     assert "best epoch" not in " ".join(stopped["warnings"])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
 
@@ -14,13 +14,16 @@ from numpy.typing import NDArray
 
 from djgnn import checking
 from djgnn.errors import InputError
+from djgnn.training.held_out import held_out
 
 if TYPE_CHECKING:
-    from djgnn.graph import Graph, Split
+    from djgnn.graph import Graph
     from djgnn.training.loop import Fitted
 
 Shares = NDArray[np.float32]
 Scores = NDArray[np.float64]
+Judged = tuple[Shares, NDArray[np.int64], Scores]
+"""Probabilities, labels and draws of some nodes."""
 Scope = Literal["all", "class"]
 Between = Annotated[float, Meta(gt=0, lt=1, description="above 0 and below 1")]
 GROUPS = 10
@@ -128,9 +131,7 @@ def thresholds(scores: Scores, y: NDArray[np.int64], promise: Promise) -> Scores
     return np.array([limit(own[y == c]) for c in range(num_classes)])
 
 
-def sets_card(
-    graph: Graph, fitted: Fitted, parts: Split, promise: Promise
-) -> dict[str, Any] | None:
+def sets_card(graph: Graph, fitted: Fitted, split: int, promise: Promise) -> dict[str, Any] | None:
     """Thresholds of a run, and what its sets are like on nodes that these did not come from.
 
     They come from folds, else from the validation nodes. Coverage and sizes are measured in ten
@@ -139,31 +140,26 @@ def sets_card(
     Returns:
         See :class:`SetsCard`; ``None`` where no labelled node is left to calibrate on.
     """
-    y, known, names = np.asarray(graph.y), fitted.evidence, graph.names()
-    logits = fitted.logits.cpu().numpy()
-
-    def part(mask: NDArray[np.bool_]) -> tuple[Shares, NDArray[np.int64], Scores]:
-        rows = np.flatnonzero(mask & (y >= 0))
-        shares = fitted.calibration.probabilities(logits[rows])
-        return shares, y[rows], draws([names[i] for i in rows.tolist()])
-
-    if known is None:
-        own, checked = part(parts.val), part(parts.test)
-    else:
-        shares = fitted.calibration.probabilities(known.logits.astype(np.float32))
-        own = (shares, known.y, draws([names[i] for i in known.nodes.tolist()]))
-        checked = part(np.zeros(graph.num_nodes, dtype=np.bool_))
-    shares, labels, draw = own
+    held, names = held_out(graph, fitted, split), graph.names()
+    nodes, labels, shares = held.nodes, held.y, held.shares
+    if held.source != "folds":
+        nodes = np.flatnonzero(graph.split(split).val)
+        labels = np.asarray(graph.y)[nodes]
+        shares = fitted.calibration.probabilities(fitted.logits.cpu().numpy()[nodes])
     if not labels.size:
         return None
-    inside, covered = _measured(own, checked, promise, plain=False)
-    plain_inside, plain_covered = _measured(own, checked, promise, plain=True)
+    own = (shares, labels, draws([names[i] for i in nodes.tolist()]))
+    others = None
+    if held.source == "test":
+        others = (held.shares, held.y, draws([names[i] for i in held.nodes.tolist()]))
+    inside, covered = _measured(own, others, promise, adaptive_scores)
+    plain_inside, plain_covered = _measured(own, others, promise, plain_scores)
     found: dict[str, Any] = {
         "coverage": promise.coverage,
         "by": promise.coverage_by,
         "method": "APS",
-        "thresholds": thresholds(adaptive_scores(shares, draw), labels, promise).tolist(),
-        "source": "validation" if known is None else "folds",
+        "thresholds": thresholds(adaptive_scores(shares, own[2]), labels, promise).tolist(),
+        "source": "folds" if held.source == "folds" else "validation",
         "nodes": int(labels.size),
         "held_out_nodes": int(covered.size),
         "held_out_coverage": _mean(covered),
@@ -172,7 +168,7 @@ def sets_card(
         "plain_mean_size": _mean(plain_inside.sum(axis=1)),
     }
     if promise.coverage_by == "class":
-        judged = checked[1] if checked[1].size else labels
+        judged = labels if others is None else held.y
         found["class_coverage"] = {
             name: _mean(covered[judged == c]) for c, name in enumerate(graph.classes())
         }
@@ -180,17 +176,16 @@ def sets_card(
 
 
 def _measured(
-    own: tuple[Shares, NDArray[np.int64], Scores],
-    checked: tuple[Shares, NDArray[np.int64], Scores],
+    own: Judged,
+    others: Judged | None,
     promise: Promise,
-    plain: bool,
+    scored: Callable[[Shares, Scores], Scores],
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Sets of held-out nodes, ``[m, classes]``, and whether each has the right class."""
-    scored = plain_scores if plain else adaptive_scores
     scores, y = scored(own[0], own[2]), own[1]
-    if checked[1].size:
-        inside = scored(checked[0], checked[2]) <= thresholds(scores, y, promise)
-        y = checked[1]
+    if others is not None:
+        inside = scored(others[0], others[2]) <= thresholds(scores, y, promise)
+        y = others[1]
     else:
         inside = np.ones(scores.shape, dtype=np.bool_)
         group = np.random.default_rng(0).permutation(y.size) % GROUPS

@@ -1,7 +1,6 @@
 """The verdict on a run: the score to expect, what simpler means give, and whether the graph helps.
 
-Everything is read from labelled nodes that the answers were not learned from: the folds of a
-cross-fitted mixture, else the test part, else the validation part.
+Everything is read from labelled nodes that were not learned from (:mod:`djgnn.training.held_out`).
 """
 
 from __future__ import annotations
@@ -19,10 +18,11 @@ from scipy.special import log_softmax
 from djgnn import checking
 from djgnn.graph.checks import BINARY, METRIC_NAMES, Metric
 from djgnn.model.experts import PLAIN, kind_of
+from djgnn.training.held_out import held_out
 from djgnn.training.selection import decision, score
 
 if TYPE_CHECKING:
-    from djgnn.graph import Graph, Split
+    from djgnn.graph import Graph
     from djgnn.training.loop import Fitted
 
 DRAWS = 100
@@ -91,19 +91,19 @@ class _Held:
         return first - second > SURE * float(np.nanstd(drawn[0] - drawn[1]))
 
 
-def verdict(graph: Graph, fitted: Fitted, parts: Split, epochs: int) -> dict[str, Any] | None:
+def verdict(graph: Graph, fitted: Fitted, split: int, epochs: int) -> dict[str, Any] | None:
     """What to expect of a run on nodes without a label, in numbers and in words.
 
     Args:
         graph: With labels.
         fitted: The trained model.
-        parts: Which nodes it learned from, was chosen on and was tested on.
+        split: Which split it was trained on.
         epochs: Most epochs of a network.
 
     Returns:
         See :class:`Verdict`; ``None`` where no labelled node is left to judge by.
     """
-    held = _held(graph, fitted, parts)
+    held, labels = _held(graph, fitted, split), _learned(graph, split)
     expected = held.score("model")
     if expected is None:
         return None
@@ -123,29 +123,32 @@ def verdict(graph: Graph, fitted: Fitted, parts: Split, epochs: int) -> dict[str
         "graph_helps": helps,
     }
     found["text"] = _text(found, chance)
-    found["warnings"] = _warnings(found, graph, fitted, parts, epochs, chance)
+    found["warnings"] = _warnings(found, graph, fitted, labels, epochs, chance)
     return found
 
 
-def _held(graph: Graph, fitted: Fitted, parts: Split) -> _Held:
-    y, known = np.asarray(graph.y), fitted.evidence
-    if known is not None:
-        source, rows, labels, logits = "folds", known.nodes, known.y, known.logits
-        alone = dict(known.alone)
-    else:
-        source = "test" if (parts.test & (y >= 0)).any() else "validation"
-        mask = (parts.test if source == "test" else parts.val) & (y >= 0)
-        rows, labels = np.flatnonzero(mask), y[mask]
-        logits, alone = fitted.logits.cpu().numpy()[rows], {}
-    alone |= {kind: each.cpu().numpy()[rows] for kind, each in fitted.alone.items()}
-    learned = np.bincount(y[(parts.train | parts.val) & (y >= 0)], minlength=graph.num_classes)
-    constant = 0.0 if graph.metric in BINARY else int(learned.argmax())
-    by = {"model": _decided(logits, graph), "largest_class": np.full(labels.size, constant)}
+def _learned(graph: Graph, split: int) -> NDArray[np.int64]:
+    """Labels of each class that a run learned from or was chosen on, ``[classes]``."""
+    y, parts = np.asarray(graph.y), graph.split(split)
+    return np.bincount(y[(parts.train | parts.val) & (y >= 0)], minlength=graph.num_classes)
+
+
+def _held(graph: Graph, fitted: Fitted, split: int) -> _Held:
+    known, judged = fitted.evidence, held_out(graph, fitted, split)
+    rows, labels = judged.nodes, judged.y
+    logits = fitted.logits.cpu().numpy()[rows] if known is None else known.logits
+    alone = {kind: each.cpu().numpy()[rows] for kind, each in fitted.alone.items()}
+    alone |= {} if known is None else known.alone
+    largest = int(_learned(graph, split).argmax())
+    by = {
+        "model": _decided(logits, graph),
+        "largest_class": np.full(labels.size, 0.0 if graph.metric in BINARY else largest),
+    }
     if "propagation" in alone and graph.num_edges:
         by["propagation"] = _decided(alone["propagation"], graph)
     if "features" in alone and graph.num_features:
         by["features"] = _best_of_features(alone, labels, graph)
-    return _Held(source, graph.metric, labels, by)
+    return _Held(judged.source, graph.metric, labels, by)
 
 
 def _decided(logits: NDArray[Any], graph: Graph) -> NDArray[Any]:
@@ -212,7 +215,7 @@ def _warnings(
     found: Mapping[str, Any],
     graph: Graph,
     fitted: Fitted,
-    parts: Split,
+    labels: NDArray[np.int64],
     epochs: int,
     chance: bool,
 ) -> list[str]:
@@ -244,8 +247,8 @@ def _warnings(
             f"left out, for their training diverged: {', '.join(fitted.diverged)}; lower the "
             "learning rate or scale the features"
         )
-    count = np.bincount(y[(parts.train | parts.val) & (y >= 0)], minlength=graph.num_classes)
-    few = [f"{graph.classes()[c]} ({count[c]})" for c in range(len(count)) if count[c] < FEW_LABELS]
+    count = zip(graph.classes(), labels.tolist(), strict=True)
+    few = [f"{name} ({number})" for name, number in count if number < FEW_LABELS]
     if few:
         more = f" and {len(few) - 5} more" if len(few) > 5 else ""
         said.append(
