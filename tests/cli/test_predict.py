@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import json
 import re
 import shutil
 from collections.abc import Callable, Sequence
@@ -14,6 +15,8 @@ import numpy as np
 import pytest
 
 from djgnn.graph import heterophilic_sbm, read_npz, write_npz
+from djgnn.training.conformal import class_sets
+from djgnn.training.folder import read_card
 
 FAST = ("--set", "epochs=10", "--set", "hidden_channels=8", "--device", "cpu", "--no-report")
 FAST += ("--set", "experts=[given, jumps]")
@@ -88,6 +91,34 @@ def test_columns_and_weights_are_those_of_the_fit(predict: Callable[..., Any]) -
     assert shares(without) != shares(plain)
     warning = "warning: --weight-column '': the model was trained with the weights in 'amount'\n"
     assert without.stderr == warning
+
+
+def test_new_nodes_have_sets_by_the_thresholds_of_the_run(
+    predict: Callable[..., Any], runs: Path, tmp_path: Path
+) -> None:
+    rows = list(csv.DictReader(predict("weighted").stdout.splitlines()))
+    card = read_card(runs / "weighted")["sets"]
+    assert (card["coverage"], card["by"]) == (0.9, "all")
+    classes = read_card(runs / "weighted")["data"]["classes"]
+    given = np.array([[float(row[f"p({name})"]) for name in classes] for row in rows])
+    wanted = class_sets(card, given.astype(np.float32), [row["node"] for row in rows], classes)
+    assert [row["set"] for row in rows] == wanted
+    shutil.copytree(runs / "weighted", tmp_path / "old")
+    file = tmp_path / "old" / "result.json"
+    old = {k: v for k, v in json.loads(file.read_text()).items() if k not in ("sets", "verdict")}
+    file.write_text(json.dumps(old))
+    rows = list(csv.DictReader(predict(tmp_path / "old").stdout.splitlines()))
+    assert [row["set"] for row in rows] == ["", ""]
+
+
+def test_coverage_that_cannot_be_is_refused(
+    djgnn: Callable[..., Any], place: Path, tmp_path: Path
+) -> None:
+    tables = ("--nodes", place / "n.csv", "--edges", place / "e.csv", "--out", tmp_path / "run")
+    for option, value in (("--coverage", "1.5"), ("--coverage-by", "node")):
+        done = djgnn("fit", *tables, option, value)
+        assert done.returncode == 2
+        assert "--coverage: coverage" in done.stderr
 
 
 def test_a_weight_that_is_missing_is_never_one(predict: Callable[..., Any], runs: Path) -> None:
