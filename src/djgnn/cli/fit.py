@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.progress import Progress
 
 from djgnn.cli.memory import largest_block, training_memory
 from djgnn.cli.options import FitOptions, Recipe, Source, load, say_reading
-from djgnn.cli.terminal import epochs, escape, stoppable, warn
+from djgnn.cli.stages import Stages, stages
+from djgnn.cli.terminal import escape, stoppable, warn
 from djgnn.errors import InputError
 from djgnn.graph import Graph, reading_of
 from djgnn.graph.convert import scale_remark
 from djgnn.graph.table_rules import shorten, trained_columns
+from djgnn.model import DJExperts
 from djgnn.training.checkpoint import Checkpoint, fingerprint
 from djgnn.training.config import RunConfig
 from djgnn.training.conformal import Promise
@@ -39,7 +42,9 @@ def fit_source(source: Source, recipe: Recipe, options: FitOptions) -> tuple[dic
     """
     out, overwrite = options.out, options.overwrite
     _promise(options)
-    with join(options.device) as group:
+    quiet = options.quiet or options.as_json
+    with join(options.device) as group, stages(quiet or not group.first) as bar:
+        bar.stage("reading")
         resume = group.shared(lambda: options.resume or is_restart(out, group, overwrite))
         options = replace(options, resume=resume)
         group.shared(lambda: _check_out(options))
@@ -47,11 +52,11 @@ def fit_source(source: Source, recipe: Recipe, options: FitOptions) -> tuple[dic
         graph = group.in_turn(lambda: _trainable(load(source), source))
         graph, config = with_splits(graph, config, options.folds, options.seed)
         warn(scale_remark(graph) if group.first else None)
-        say_reading(graph, options.quiet or options.as_json or not group.first)
+        say_reading(graph, quiet or not group.first)
         card = group.shared(lambda: _finished(graph, config, options))
         if card is None:
-            card = run_fit(graph, config, options, group)
-        elif group.first and not (options.quiet or options.as_json):
+            card = run_fit(graph, config, options, group, bar)
+        elif group.first and not quiet:
             print(f"{out}: complete already, nothing to resume")
     return card, group.first
 
@@ -153,11 +158,16 @@ def is_restart(out: Path, group: Group, overwrite: bool = False) -> bool:
 
 
 def run_fit(
-    graph: Graph, config: RunConfig, options: FitOptions, group: Group | None = None
+    graph: Graph,
+    config: RunConfig,
+    options: FitOptions,
+    group: Group | None = None,
+    bar: Stages | None = None,
 ) -> dict[str, Any]:
     """Train, write the run folder, print what came out and where it is.
 
-    Every process of a group calls it; the first one writes and prints.
+    Every process of a group calls it; the first one writes and prints. Without a `bar` it shows
+    no progress.
 
     Returns:
         The card of the run.
@@ -165,7 +175,8 @@ def run_fit(
     group = group or Group()
     quiet = options.quiet or options.as_json or not group.first
     # The page reads the folder; what was trained is freed by then.
-    card = _train_and_write(graph, config, options, group, quiet)
+    bar = bar or Stages(Progress(disable=True))
+    card = _train_and_write(graph, config, options, group, bar)
     console, result = Console(highlight=False, quiet=quiet), card["result"]
     judged = card.get("verdict")
     if judged is not None:
@@ -191,6 +202,7 @@ def run_fit(
         from djgnn.report.page import write_run_page
         from djgnn.report.run_data import load_run
 
+        bar.stage("writing the page")
         console.print(f"report: {escape(str(write_run_page(load_run(options.out))))}")
     if card["interrupted"]:
         console.print(
@@ -201,8 +213,9 @@ def run_fit(
 
 
 def _train_and_write(
-    graph: Graph, config: RunConfig, options: FitOptions, group: Group, quiet: bool
+    graph: Graph, config: RunConfig, options: FitOptions, group: Group, bar: Stages
 ) -> dict[str, Any]:
+    bar.stage("preparing")
     where = group.together(lambda: group.device(options.device))
     module, inputs = build_djgnn(config, graph, where, group)
     place = checkpoint_folder(options.out)
@@ -218,11 +231,13 @@ def _train_and_write(
     task = (graph.content_hash, graph.metric, graph.num_classes)
     key = fingerprint(config.to_dict(), task, options.split, options.seed, where.type)
     recorder = Recorder(graph.num_nodes) if options.record else None
+    names = module.names if isinstance(module, DJExperts) else ("",)
     with (
-        epochs(quiet) as follow,
         stoppable(silent=not group.first) as asked,
         training_memory(largest_block(config, graph, where.type)) as release,
     ):
+        folds = config.model.folds or 1
+        on_epoch, on_plan = bar.training(graph.name, names, folds, release)
         fitted, result = train(
             module,
             inputs,
@@ -231,12 +246,14 @@ def _train_and_write(
             config.training,
             options.seed,
             Hooks(
-                on_epoch=follow(graph.name, release),
+                on_epoch=on_epoch,
                 stop=lambda: group.any(asked()),
                 checkpoint=Checkpoint(place / "run", key, options.checkpoint_every, group),
                 observer=recorder,
+                on_plan=on_plan,
             ),
         )
+    bar.stage("predicting")
     recording = None if recorder is None else recorder.finish(fitted, inputs)
     more: dict[str, Any] = {}
     if options.importance is not False and group.alone:

@@ -113,6 +113,8 @@ def fit_experts(
         if k == 1 and not judged:
             judged = True
             idle |= _idle(found, folds[0])
+            if hooks.on_plan is not None:
+                hooks.on_plan([n for n in module.names if kind_of(n) not in idle])
         if kind_of(name) in idle:
             continue
         own, generator = module.inputs_of(name, inputs), seeded(seeds[name], device)

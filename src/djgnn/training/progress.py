@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -83,9 +83,12 @@ class Hooks:
         checkpoint: Where the run is kept; one that exists is continued, to the same end.
         observer: Called after every epoch with its record, the model, the first half of the
             evaluation (where the model has one) and all logits.
+        on_plan: Called after the first fold of a cross-fitted mixture, with the names of the
+            members of all folds that belong to kinds which the others train.
     """
 
     on_epoch: OnEpoch | None = None
     stop: Callable[[], bool] | None = None
     checkpoint: Checkpoint | None = None
     observer: Observer | None = None
+    on_plan: Callable[[Sequence[str]], None] | None = None

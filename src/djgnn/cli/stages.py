@@ -1,0 +1,185 @@
+"""One progress bar over all stages of `djgnn fit`, with a time left that learns from the run."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from djgnn.cli.terminal import escape
+from djgnn.model.experts import kind_of
+from djgnn.training.experts import ALWAYS
+
+if TYPE_CHECKING:
+    from djgnn.training.progress import EpochRecord, OnEpoch
+
+KEPT = 0.2
+"""Share of the networks of the first fold that the others are expected to train, too."""
+LEAST_SEEN = 3
+"""Members that must have ended before anything is said about those to come."""
+AFTER, LEAST_AFTER = 0.1, 3.0
+"""What predictions and page take: a share of the training, and seconds."""
+
+
+class Estimate:
+    """Seconds that a training will take, from the members of the mixture that have ended.
+
+    Members of the same kind take the same time in every fold. In the first fold those to come are
+    taken for average ones; which of them the other folds train is known after it.
+
+    Args:
+        names: All members in order, those of the first fold first; one empty name for one network.
+        folds: How many folds there are.
+    """
+
+    def __init__(self, names: Sequence[str], folds: int = 1) -> None:
+        self.names, self.first = list(names), set(names[: len(names) // folds])
+        self.took: dict[str, float] = {}
+        self.current, self.done, self.epochs = self.names[0], 0, 1
+        self.began, self.last = 0.0, 0.0
+
+    def saw(self, name: str, epoch: int, epochs: int, now: float) -> None:
+        """An epoch of a member has ended, of at most so many, `now` seconds after the start."""
+        if name != self.current and name in self.names:
+            self.took[self.current] = self.last - self.began
+            self.current, self.began = name, self.last
+        self.done, self.epochs, self.last = epoch + 1, epochs, now
+
+    def plan(self, names: Sequence[str]) -> None:
+        """After the first fold: which members are trained in all."""
+        self.names = [name for name in self.names if name in names or name == self.current]
+        self.first = set(self.names)
+
+    def left(self, now: float) -> float | None:
+        """Seconds left at a time; ``None`` as long as too little is known."""
+        place = self.names.index(self.current)
+        spent = now - self.began
+        longest = spent * max(0, self.epochs - self.done) / max(1, self.done)
+        if len(self.names) == 1:
+            return longest
+        if len(self.took) < min(LEAST_SEEN, len(self.names) - 1):
+            return None
+        kinds: dict[str, list[float]] = {}
+        for name, seconds in self.took.items():
+            kinds.setdefault(kind_of(name), []).append(seconds)
+        usual = {kind: sum(each) / len(each) for kind, each in kinds.items()}
+        mean = sum(usual.values()) / len(usual)
+        expected = usual.get(kind_of(self.current), mean)
+        total = min(longest, max(expected - spent, 0.1 * spent))
+        for name in self.names[place + 1 :]:
+            sure = name in self.first or kind_of(name) in ALWAYS
+            total += usual.get(kind_of(name), mean) * (1 if sure else KEPT)
+        return total
+
+
+class _Left(ProgressColumn):
+    """The time left, in words."""
+
+    def __init__(self, left: Callable[[], float | None]) -> None:
+        super().__init__()
+        self.left = left
+
+    def render(self, task: Task) -> Text:
+        return Text(in_words(self.left()), style="progress.remaining")
+
+
+def in_words(seconds: float | None) -> str:
+    """A time left, no more exact than it is known.
+
+    Example:
+        >>> [in_words(s) for s in (None, 4.0, 43.0, 150.0, 5000.0)]
+        ['', 'a few seconds left', 'about 45 s left', 'about 2.5 min left', 'about 83 min left']
+    """
+    if seconds is None:
+        return ""
+    if seconds < 8:
+        return "a few seconds left"
+    if seconds < 100:
+        return f"about {5 * round(seconds / 5)} s left"
+    minutes = seconds / 60
+    return f"about {round(2 * minutes) / 2 if minutes < 10 else round(minutes):g} min left"
+
+
+class Stages:
+    """What the bar shows: the stage, how much is done, the time gone and the time left.
+
+    Args:
+        bar: With one task to be added.
+        clock: Seconds.
+    """
+
+    def __init__(self, bar: Progress, clock: Callable[[], float] = time.monotonic) -> None:
+        self.bar, self.clock = bar, clock
+        self.start, self.trained, self.share = clock(), 0.0, 0.0
+        self.estimate: Estimate | None = None
+        self.end: float | None = None
+        self.task = bar.add_task("", total=None)
+
+    def stage(self, name: str) -> None:
+        """Another stage has begun."""
+        now = self.clock()
+        if self.estimate is not None:  # the training is over
+            self.end = now + max(LEAST_AFTER, AFTER * (now - self.trained))
+            self.estimate = None
+        self._show(name)
+
+    def training(
+        self, title: str, names: Sequence[str], folds: int, after: Callable[[int], None]
+    ) -> tuple[OnEpoch, Callable[[Sequence[str]], None]]:
+        """The callbacks of a training: of its epochs, and of its plan after the first fold.
+
+        `after` is called with the number of every epoch, too.
+        """
+        self.trained = self.clock()
+        estimate = self.estimate = Estimate(names, folds)
+
+        def report(total: int, record: EpochRecord) -> None:
+            estimate.saw(record.expert, record.epoch, total, self.clock() - self.trained)
+            who = f"training {kind_of(record.expert)}" if record.expert else "training"
+            self._show(f"{title}, {who}: validation {record.validation:.1f}")
+            after(record.epoch)
+
+        return report, estimate.plan
+
+    def left(self) -> float | None:
+        """Seconds until all is done, if that is known."""
+        now = self.clock()
+        if self.estimate is None:
+            return None if self.end is None else max(0.0, self.end - now)
+        spent = now - self.trained
+        found = self.estimate.left(spent)
+        return None if found is None else found + max(LEAST_AFTER, AFTER * (spent + found))
+
+    def _show(self, name: str) -> None:
+        left, gone = self.left(), self.clock() - self.start
+        if left is not None:  # never back, whatever was thought before
+            self.share = max(self.share, gone / max(gone + left, 1e-9))
+        total = 1.0 if self.share else None
+        self.bar.update(self.task, description=escape(name), total=total, completed=self.share)
+
+
+@contextmanager
+def stages(quiet: bool = False) -> Iterator[Stages]:
+    """The bar on standard error, off if `quiet` or if that is not a terminal."""
+    console, held = Console(stderr=True), list[Stages]()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        _Left(lambda: held[0].left() if held else None),
+    )
+    with Progress(
+        *columns,
+        console=console,
+        transient=True,
+        disable=quiet or not console.is_terminal,
+        redirect_stdout=sys.stdout.isatty(),  # a pipe gets what is printed, not the terminal
+    ) as bar:
+        held.append(Stages(bar))
+        yield held[0]
