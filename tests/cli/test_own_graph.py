@@ -107,7 +107,7 @@ def test_rare_classes_are_weighed_and_scored(djgnn, tables: Path, tmp_path: Path
     assert card["result"]["test"] == pytest.approx(100 * f1_score(y, said, average="macro"))
     low, high = score_interval(load_run(tmp_path / "run"))
     assert low < card["result"]["test"] < high
-    assert "test macro F1" in (tmp_path / "run" / "report.html").read_text("utf-8")
+    assert "expected macro F1" in (tmp_path / "run" / "report.html").read_text("utf-8")
 
 
 def test_only_new_nodes_are_new(djgnn, run: Path, tables: Path) -> None:
