@@ -110,7 +110,7 @@ def test_a_page_of_one_network(visit: Any, network_folder: Path) -> None:
     assert visited.marks("scores") == 2 * epochs
     assert visited.marks("alpha-epochs") == len(run.alpha) * epochs
     assert page.locator(".tile .value").all_inner_texts()[3] == str(run.kept)
-    assert page.locator("#reliance, #experts, #learner").count() == 0
+    assert page.locator("#experts, #learner").count() == 0
     assert page.locator("#jump-rings path.node").count() == 5
     page.click("#node-card summary")
     assert page.locator("#node-card h3").all_inner_texts()[1:3] == ["Probabilities", "Branches"]
