@@ -140,16 +140,17 @@ def test_a_file_has_the_name_of_its_key(record: SplitRecord, tmp_path: Path) -> 
 
 def test_records_from_before_an_option_was_added_are_believed(record: SplitRecord) -> None:
     spec = CellSpec(record.label, record.dataset, record.config, (0,), record.seed)
-    now, _, before = spec.keys(0, record.data_sha256, record.code)
+    now, *_, before = spec.keys(0, record.data_sha256, record.code)
     assert (now, None in record.config["training"].values()) == (record.key, True)
     older = structs.replace(record, key=before, finished="")
     assert "finished" not in older.to_json()
     assert SplitRecord.from_json(older.to_json()) == older
-    old = {**record.config, "training": {**record.config["training"], "trace_form": "max"}}
-    keys = replace(spec, config=old).keys(0, record.data_sha256, record.code)
-    assert keys[0] == now != keys[1]  # an option that was removed since
-    older = structs.replace(record, key=keys[1], config=old)
-    assert SplitRecord.from_json(older.to_json()).content_key() == record.content_key()
+    for removed in ({"trace_form": "max"}, {"structure_gate": False}):
+        old = {**record.config, "training": {**record.config["training"], **removed}}
+        keys = replace(spec, config=old).keys(0, record.data_sha256, record.code)
+        assert keys[0] == now != keys[2]  # an option that was removed since
+        older = structs.replace(record, key=keys[2], config=old)
+        assert SplitRecord.from_json(older.to_json()).content_key() == record.content_key()
     failed = structs.replace(record, status="failed", reason="why", result=None)
     assert SplitRecord.from_json(failed.to_json()) == failed
 
