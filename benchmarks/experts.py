@@ -33,9 +33,10 @@ from djgnn.graph import Graph
 from djgnn.graph.registry import load
 from djgnn.model import DJExperts
 from djgnn.training.config import RunConfig, resolve
-from djgnn.training.experts import fit_experts, mixing_weights
+from djgnn.training.experts import fit_experts
 from djgnn.training.inputs import build_djgnn, choose_device
 from djgnn.training.loop import Targets
+from djgnn.training.mixing import mixing_weights
 from djgnn.training.progress import EpochRecord, Hooks
 from djgnn.training.run import train
 from djgnn.training.selection import decision, score

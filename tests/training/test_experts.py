@@ -20,9 +20,10 @@ from djgnn.model import DJGNN, DJExperts
 from djgnn.model.experts import expert_configs
 from djgnn.training import Fitted, RunConfig, experts, resolve, train
 from djgnn.training.calibration import temperature
-from djgnn.training.experts import _dropped, fit_experts, mixing_weights
+from djgnn.training.experts import _dropped, fit_experts
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets, fit
+from djgnn.training.mixing import mixing_weights
 from djgnn.training.progress import EpochRecord, Hooks
 
 GRAPH = random_splits(heterophilic_sbm(160, hub_size=1))

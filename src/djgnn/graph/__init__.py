@@ -7,9 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from djgnn.graph.arrivals import Arrivals, arrivals, check_related
-from djgnn.graph.graph import Graph, Split, all_held_out, cross_folds, random_splits
+from djgnn.graph.graph import Graph, Split
 from djgnn.graph.npz import read_npz, write_npz
 from djgnn.graph.registry import Card, available, find, known, load
+from djgnn.graph.splits import all_held_out, cross_folds, random_splits
 from djgnn.graph.table_rules import reading_of
 
 if TYPE_CHECKING:

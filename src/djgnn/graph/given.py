@@ -12,8 +12,9 @@ import numpy as np
 from djgnn.errors import InputError
 from djgnn.graph.checks import BINARY, MASKS, METRICS
 from djgnn.graph.convert import array_of, from_pyg
-from djgnn.graph.graph import Graph, random_splits
+from djgnn.graph.graph import Graph
 from djgnn.graph.labels import encode, in_order, one_per_node
+from djgnn.graph.splits import random_splits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,60 +5,15 @@ Older runs have none of it.
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
-from djgnn import checking
 from djgnn.model.experts import kind_of
-
-
-class _Suspect(TypedDict):
-    node: checking.Text
-    label: checking.Text
-    probability: checking.Share
-    prediction: checking.Text
-    reasons: NotRequired[checking.Text]
-
-
-class _Wanted(TypedDict):
-    node: checking.Text
-    prediction: checking.Text
-    probability: checking.Share
-    neighbours: checking.Natural
-
-
-class _Threshold(TypedDict):
-    precision: checking.Share
-    threshold: checking.Share
-    recall: checking.Share
-    nodes: checking.Natural
-    unlabelled: checking.Natural
-
-
-class _Curve(TypedDict):
-    threshold: list[checking.Share]
-    precision: list[checking.Share]
-    recall: list[checking.Share]
-
-
-class _Group(TypedDict):
-    group: checking.Text
-    drop: checking.Number | None
-    error: NotRequired[checking.Number | None]
-
-
-class Advice(TypedDict):
-    """Fields of ``result.json`` that only the page reads, where they are."""
-
-    suspects: NotRequired[list[_Suspect] | None]
-    label_next: NotRequired[list[_Wanted] | None]
-    thresholds: NotRequired[dict[str, list[_Threshold]] | None]
-    pr_curve: NotRequired[dict[str, _Curve] | None]
-    importance: NotRequired[list[_Group] | None]
+from djgnn.training.next_steps import NextSteps
 
 
 def advice(card: dict[str, Any]) -> dict[str, Any]:
     """These fields of a card, its verdict and its sets; ``None`` where there is nothing."""
-    keys = ("verdict", "sets", "held_out", "suspected", *Advice.__annotations__)
+    keys = ("verdict", "sets", *NextSteps.__annotations__)
     return {key: card.get(key) or None for key in keys}
 
 

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from djgnn.checking import check_file
 from djgnn.errors import InputError
 from djgnn.graph import Graph
 from djgnn.model import DJExperts
 from djgnn.model.experts import Network, kind_of, main_network, members
 from djgnn.model.explain import contributions
 from djgnn.model.views import DJOutput
-from djgnn.report.advice import Advice
 from djgnn.training.config import RunConfig
-from djgnn.training.folder import PREDICTIONS, RESULT, read_history, read_predictions
+from djgnn.training.folder import PREDICTIONS, read_history, read_predictions
 from djgnn.training.progress import EpochRecord
 from djgnn.training.recorder import RECORD, Recording
 from djgnn.training.stored import StoredModel, load_model
@@ -103,7 +101,6 @@ def load_run(folder: str | Path) -> RunData:
     """
     path = Path(folder).expanduser()
     stored = load_model(path)
-    check_file(stored.card, Advice, path / RESULT, "restore the file or run `djgnn fit` again")
     predictions = _columns(path / PREDICTIONS, read_predictions(path))
     _check_predictions(path / PREDICTIONS, predictions, stored.graph)
     records = read_history(path)

@@ -29,11 +29,11 @@ from djgnn.training.config import MANY_NODES, TrainConfig
 from djgnn.training.decoupled import prepare
 from djgnn.training.inputs import initialize, seeded
 from djgnn.training.loop import Evidence, ExpertRecord, Fitted, Targets, fit
+from djgnn.training.mixing import learned, mixing_weights, weighed
 from djgnn.training.passes import choose_passes
 from djgnn.training.progress import EpochRecord, Hooks
 from djgnn.training.selection import decision, score
 
-ROUNDS = 200
 ALWAYS = (*PLAIN, "features")
 """Experts that are trained in every fold: quick ones, and what the graph must surpass."""
 COMPARED = ("features", "propagation")
@@ -42,37 +42,6 @@ HOPELESS = 3
 """With folds an expert that is so many times behind another is soon given up."""
 MOST_NETWORKS, LEAST_RAISE = 5, 0.001
 """Others, at most, and what each must add to the likelihood of the first fold."""
-
-
-def mixing_weights(
-    likelihood: NDArray[np.float64], counts: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
-    r"""The weights of a mixture by expectation maximisation, with one pseudo-count each.
-
-    .. math::
-        r_{ei} = \frac{w_e\, p_e(y_i)}{\sum_f w_f\, p_f(y_i)}, \qquad
-        w_e = \frac{1 + \sum_i r_{ei}}{\sum_f (1 + \sum_i r_{fi})}
-
-    Args:
-        likelihood: Probability that each expert gives to the label of each node; nodes that no
-            expert was trained on.
-        counts: As how many nodes each of them counts, 1 if absent.
-
-    Shapes:
-        likelihood ``[experts, m]``, counts ``[m]``, result ``[experts]``.
-
-    Example:
-        >>> mixing_weights(np.array([[0.9] * 98, [0.1] * 98])).round(2).tolist()
-        [0.99, 0.01]
-    """
-    experts = len(likelihood)
-    weights = np.full(experts, 1 / experts)
-    floor, times = np.finfo(np.float64).tiny, 1.0 if counts is None else counts
-    for _ in range(ROUNDS):
-        parts = weights[:, None] * likelihood
-        weights = 1 + (parts / np.maximum(parts.sum(axis=0), floor) * times).sum(axis=1)
-        weights /= weights.sum()
-    return weights
 
 
 def fit_experts(
@@ -187,29 +156,6 @@ def _counts(targets: Targets) -> NDArray[np.float64] | None:
     return np.asarray(counts * counts.size / max(counts.sum(), np.finfo(np.float64).tiny))
 
 
-def _learned(
-    held: Sequence[NDArray[np.float32]],
-    y: NDArray[np.int64],
-    counts: NDArray[np.float64] | None = None,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The weight and the temperature of every expert, from logits of held-out nodes."""
-    scales = [calibration.temperature(each, y, counts) for each in held]
-    chosen = [
-        calibration.probabilities(each, scale)[np.arange(y.size), y]
-        for each, scale in zip(held, scales, strict=True)
-    ]
-    return mixing_weights(np.stack(chosen).astype(np.float64), counts), np.array(scales)
-
-
-def _weighed(
-    held: Sequence[NDArray[np.float32]], weights: NDArray[Any], scales: NDArray[Any]
-) -> NDArray[np.float64]:
-    """Logarithms of the mixture's probabilities."""
-    parts = zip(held, weights, scales, strict=True)
-    total = sum(w * calibration.probabilities(z, t).astype(np.float64) for z, w, t in parts)
-    return np.asarray(np.log(np.maximum(total, np.finfo(np.float64).tiny)))
-
-
 def rates_of(expert: nn.Module, config: TrainConfig, nodes: int) -> TrainConfig:
     """How to train an expert on so many nodes: at the rates of its branch, if it has one alone.
 
@@ -261,7 +207,7 @@ def _mixed(module: Mixed, found: dict[str, Fitted], folds: Sequence[Targets]) ->
     y, together = np.concatenate(labels), [np.concatenate(each) for each in held]
     parts = [_counts(folds[k]) for k in used]
     counts = None if parts[0] is None else np.concatenate([c for c in parts if c is not None])
-    weights, scales = _learned(together, y, counts)
+    weights, scales = learned(together, y, counts)
     of_kind = dict(zip(order, zip(weights / len(used), scales, strict=True), strict=True))
     members = [
         of_kind.get(kind_of(n), (0.0, 1.0)) if place[n] in used else (0.0, 1.0)
@@ -342,8 +288,8 @@ def _evidence(
     for k in range(len(labels)):
         others = [j for j in range(len(labels)) if j != k] or [k]
         rest = [np.concatenate([each[j] for j in others]) for each in held]
-        learned = _learned(rest, np.concatenate([labels[j] for j in others]))
-        found.append(_weighed([each[k] for each in held], *learned))
+        found_there = learned(rest, np.concatenate([labels[j] for j in others]))
+        found.append(weighed([each[k] for each in held], *found_there))
     alone = {kind: np.concatenate(each) for kind, each in zip(kinds, held, strict=True)}
     logits = np.concatenate(found)
     return Evidence(np.concatenate(nodes), np.concatenate(labels), logits, alone)
