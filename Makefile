@@ -2,8 +2,9 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+DOCS   := $(VENV)/.docs-ready
 
-.PHONY: setup demo test lint chromium format clean
+.PHONY: setup demo test docs lint chromium format clean
 
 setup: $(READY)
 
@@ -32,9 +33,18 @@ chromium:
 test: lint chromium
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
+# The pages, in docs/_build/index.html. Only the installation needs a network.
+$(DOCS): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	touch $(DOCS)
+
+docs: $(DOCS)
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build
+
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) demo-run .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo-run .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	  docs/_build docs/gallery docs/reference/generated

@@ -1,0 +1,80 @@
+"""
+How sure is it?
+===============
+
+A probability is useful if it is right: of the nodes with 80 percent, four out of five should be
+correct. And where the model hesitates between classes, a *set* of classes that holds the right one
+nine times out of ten says more than one guess. This example checks both on nodes that the model
+has not learned from.
+"""
+
+# %%
+# A fit, and the nodes that it has not seen
+# -----------------------------------------
+import matplotlib.pyplot as plt
+import numpy as np
+
+from djgnn import DJClassifier
+from djgnn.graph import heterophilic_sbm
+
+graph = heterophilic_sbm(1200, link=0.6, background=0.01, random_state=5)
+known = np.where(np.random.default_rng(5).random(graph.num_nodes) < 0.4, graph.y, -1)
+classifier = DJClassifier(random_state=0).fit(graph, known)
+hidden = known < 0
+shares = classifier.predict_proba(graph)[hidden]
+y = graph.y[hidden]
+print(classifier.verdict_["text"])
+print(f"{(shares.argmax(axis=1) == y).mean():.1%} of {hidden.sum()} hidden nodes are right")
+
+# %%
+# Probabilities
+# -------------
+# Nodes are sorted by the probability of their predicted class and put into eight groups. On the
+# diagonal the model knows exactly how often it is right.
+confidence, right = shares.max(axis=1), shares.argmax(axis=1) == y
+groups = np.array_split(np.argsort(confidence), 8)
+mean = [confidence[group].mean() for group in groups]
+share = [right[group].mean() for group in groups]
+
+fig, ax = plt.subplots(figsize=(4.5, 4.2), layout="constrained")
+ax.plot([0, 1], [0, 1], color="gray", linestyle=":")
+ax.plot(mean, share, marker="o")
+ax.set(
+    xlabel="probability of the predicted class",
+    ylabel="share that is right",
+    xlim=(0, 1),
+    ylim=(0, 1),
+)
+plt.show()
+
+# %%
+# Sets
+# ----
+# Take half of the hidden nodes to find out how far down the list of classes one has to go (their
+# labels have to be known, of course), and the other half to see whether the promise holds; then
+# repeat that with other halves. ``djgnn fit`` does this by itself, with labels that were held
+# out, and writes the sets into ``predictions.csv``.
+cost = 1 - shares  # how unlikely a class is
+promised = np.linspace(0.7, 0.98, 15)
+reached, size = np.zeros((20, promised.size)), np.zeros((20, promised.size))
+for repeat in range(20):
+    order = np.random.default_rng(repeat).permutation(y.size)
+    first, second = order[: y.size // 2], order[y.size // 2 :]
+    own = np.sort(cost[first, y[first]])
+    for k, coverage in enumerate(promised):
+        limit = own[min(own.size - 1, int(np.ceil((own.size + 1) * coverage)) - 1)]
+        sets = cost[second] <= limit
+        reached[repeat, k] = sets[np.arange(second.size), y[second]].mean()
+        size[repeat, k] = sets.sum(axis=1).mean()
+
+fig, (left, right_ax) = plt.subplots(1, 2, figsize=(8.5, 3.6), layout="constrained")
+left.plot([0.7, 1], [0.7, 1], color="gray", linestyle=":")
+left.errorbar(promised, reached.mean(axis=0), reached.std(axis=0), marker="o")
+left.set(xlabel="promised coverage", ylabel="coverage on other nodes")
+right_ax.plot(promised, size.mean(axis=0), marker="o")
+right_ax.set(xlabel="promised coverage", ylabel="classes in a set, on average", ylim=(0, None))
+plt.show()
+
+# %%
+# More certainty costs larger sets. ``djgnn fit --coverage 0.95`` sets the promise,
+# ``--coverage-by class`` makes it for every class apart.
