@@ -4,7 +4,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DOCS   := $(VENV)/.docs-ready
 
-.PHONY: setup demo test docs lint chromium format clean
+.PHONY: setup demo test docs wheel lint chromium format clean
 
 setup: $(READY)
 
@@ -41,10 +41,16 @@ $(DOCS): $(READY)
 docs: $(DOCS)
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build
 
+# A wheel, built from the sdist, and both tried in an empty environment outside of the tree.
+wheel: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	PYTHON=$(PYTHON) .ci/try-wheel
+
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) demo-run .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) demo-run dist .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	  docs/_build docs/gallery docs/reference/generated

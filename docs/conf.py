@@ -31,6 +31,7 @@ myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 4
 
 autodoc_typehints = "none"
+autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"
 napoleon_custom_sections = ["Shapes", "Reference"]
 napoleon_use_rtype = False

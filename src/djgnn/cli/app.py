@@ -17,25 +17,32 @@ from djgnn.errors import InputError
 app = typer.Typer(
     help="Node classification when neighbours disagree: Diffusion-Jump GNNs.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.add_typer(bench, name="bench")
 
 
-def _version(value: bool) -> None:
-    if value:
-        print(f"djgnn {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _root(
-    version: Annotated[
-        bool, option("Print the version.", "--version", callback=_version, is_eager=True)
+    context: typer.Context,
+    version: Annotated[bool, option("Print the version.", "--version")] = False,
+    as_json: Annotated[
+        bool, option("With --version: all that a bug report needs, as JSON.", "--json")
     ] = False,
 ) -> None:
     """Node classification when neighbours disagree: Diffusion-Jump GNNs."""
+    if as_json and not version:
+        raise InputError("--json: belongs to --version, or after a command; say which")
+    if version and as_json:
+        from djgnn.training.provenance import environment
+
+        print_json(environment(), True)
+    elif version:
+        print(f"djgnn {__version__}")
+    elif context.invoked_subcommand is None:
+        raise InputError("give a command; `djgnn --help` lists them")
+    if version:
+        raise typer.Exit
 
 
 @app.command()

@@ -1,17 +1,23 @@
 """What every result carries with it: versions, machine, memory."""
 
+import os
 import platform
 import re
 import sys
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from djgnn import __version__
 
 _PACKAGES = ("torch", "torch_geometric", "numpy", "scipy", "scikit-learn")
+_FURTHER = (
+    "polars", "msgspec", "safetensors", "plotly", "typer", "rich", "pyyaml", "jinja2", "defusedxml",
+    "threadpoolctl", "triton", "optuna", "networkx", "pandas",
+)  # fmt: skip
 
 
 def versions() -> dict[str, str]:
@@ -21,6 +27,24 @@ def versions() -> dict[str, str]:
         "platform": f"{sys.platform}-{platform.machine()}",
         "djgnn": __version__,
         **{name: metadata.version(name) for name in _PACKAGES},
+    }
+
+
+def environment() -> dict[str, Any]:
+    """What a bug report needs: versions of all packages, the machine; no path and no user name."""
+    further: dict[str, str | None] = dict.fromkeys(_FURTHER)
+    for name in _FURTHER:
+        with suppress(metadata.PackageNotFoundError):
+            further[name] = metadata.version(name)
+    gpus = [torch.cuda.get_device_name(k) for k in range(torch.cuda.device_count())]
+    return {
+        **versions(),
+        **further,
+        "system": platform.platform(),
+        "cpus": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "cuda": torch.version.cuda,
+        "gpus": gpus,
     }
 
 
