@@ -17,12 +17,10 @@ Rows of the table, as differences of the test score to the whole mixture, means 
 from __future__ import annotations
 
 import argparse
-import json
-import multiprocessing
 import sys
 import warnings
 from collections import defaultdict
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -34,12 +32,13 @@ from djgnn.graph.registry import load
 from djgnn.model import DJExperts
 from djgnn.training.config import RunConfig, resolve
 from djgnn.training.experts import fit_experts
-from djgnn.training.inputs import build_djgnn, choose_device
+from djgnn.training.inputs import build_djgnn
 from djgnn.training.loop import Targets
 from djgnn.training.mixing import mixing_weights
 from djgnn.training.progress import EpochRecord, Hooks
 from djgnn.training.run import train
 from djgnn.training.selection import decision, score
+from rows import Rows, main
 
 Floats = NDArray[np.float64]
 ONE_HEAD: dict[str, Any] = {
@@ -141,31 +140,8 @@ def measure(name: str, split: int, seed: int, device: str) -> dict[str, Any]:
     return {**where, "test": found, "weights": weights, "dropped": dropped}
 
 
-def run(options: argparse.Namespace) -> None:
-    """Measure what is not in the file yet."""
-    first, _, last = options.splits.partition("-")
-    done = set()
-    if options.out.is_file():
-        for line in options.out.read_text("utf-8").splitlines():
-            row = json.loads(line)
-            done.add((row["dataset"], row["split"]))
-    wanted = [
-        (name, split, options.seed, choose_device(options.device).type)
-        for split in range(int(first), int(last or first) + 1)
-        for name in options.datasets.split(",")
-        if (name, split) not in done and split < load(name).num_splits
-    ]
-    spawn = multiprocessing.get_context("spawn")
-    with spawn.Pool(options.workers) as pool, options.out.open("a", encoding="utf-8") as file:
-        jobs = [pool.apply_async(measure, each) for each in wanted]
-        for job in jobs:
-            file.write(json.dumps(job.get()) + "\n")
-            file.flush()
-
-
-def table(options: argparse.Namespace) -> None:
+def table(rows: Rows) -> None:
     """Print the differences to the whole mixture as Markdown."""
-    rows = [json.loads(line) for line in options.out.read_text("utf-8").splitlines()]
     names = list(dict.fromkeys(row["dataset"] for row in rows))
     keys = list(dict.fromkeys(key for row in rows for key in row["test"]))
     print(f"| | {' | '.join(names)} | mean |\n| --- |{' ---: |' * (len(names) + 1)}")
@@ -179,24 +155,14 @@ def table(options: argparse.Namespace) -> None:
         print(f"| {key} | {' | '.join(shown)} | {np.nanmean(means):.2f} |")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    commands = parser.add_subparsers(required=True)
-    runs = commands.add_parser("run")
-    runs.add_argument("--datasets", required=True)
-    runs.add_argument("--splits", default="0-2")
-    runs.add_argument("--seed", type=int, default=0)
-    runs.add_argument("--workers", type=int, default=1)
-    runs.add_argument("--device", default="auto")
-    runs.add_argument("--out", type=Path, required=True)
-    runs.set_defaults(do=run)
-    tables = commands.add_parser("table")
-    tables.add_argument("out", type=Path)
-    tables.set_defaults(do=table)
-    options = parser.parse_args()
-    options.do(options)
-    return 0
+def wanted(options: argparse.Namespace) -> Iterator[tuple[str, int, int]]:
+    """Every split of every set that has it."""
+    first, _, last = options.splits.partition("-")
+    for split in range(int(first), int(last or first) + 1):
+        for name in options.datasets:
+            if split < load(name).num_splits:
+                yield name, split, options.seed
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, "split", wanted, measure, table, splits="0-2", seed=0))

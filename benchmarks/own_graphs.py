@@ -14,13 +14,12 @@ from __future__ import annotations
 import argparse
 import csv
 import dataclasses
-import json
-import multiprocessing
 import sys
 import tempfile
 import time
 import warnings
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +35,9 @@ from djgnn.training.config import resolve
 from djgnn.training.conformal import Promise
 from djgnn.training.folder import new_folder, write_run
 from djgnn.training.folds import with_splits
-from djgnn.training.inputs import build_djgnn, choose_device
+from djgnn.training.inputs import build_djgnn
 from djgnn.training.run import train
+from rows import Rows, main
 
 COVERAGES = (0.9, 0.8)
 
@@ -112,29 +112,8 @@ def measure(name: str, seed: int, device: str) -> dict[str, Any]:
     return found
 
 
-def run(options: argparse.Namespace) -> None:
-    """Measure what is not in the file yet."""
-    done = set()
-    if options.out.is_file():
-        rows = [json.loads(line) for line in options.out.read_text("utf-8").splitlines()]
-        done = {(row["dataset"], row["seed"]) for row in rows}
-    device = choose_device(options.device).type
-    wanted = [
-        (name, seed, device)
-        for seed in range(options.seeds)
-        for name in options.datasets.split(",")
-        if (name, seed) not in done
-    ]
-    spawn = multiprocessing.get_context("spawn")
-    with spawn.Pool(options.workers) as pool, options.out.open("a", encoding="utf-8") as file:
-        for job in [pool.apply_async(measure, each) for each in wanted]:
-            file.write(json.dumps(job.get()) + "\n")
-            file.flush()
-
-
-def table(options: argparse.Namespace) -> None:
+def table(rows: Rows) -> None:
     """Print means over seeds as Markdown, then what all runs say together."""
-    rows = [json.loads(line) for line in options.out.read_text("utf-8").splitlines()]
     heads = ["cross-fitted", "one split", "best simple", "expected", "covered 0.9", "size", "plain"]
     print(f"| | {' | '.join([*heads, 'seconds'])} |\n| --- |{' ---: |' * (len(heads) + 1)}")
     for name in dict.fromkeys(row["dataset"] for row in rows):
@@ -168,23 +147,11 @@ def table(options: argparse.Namespace) -> None:
         print(f"coverage promised {coverage}: {np.mean(held):.3f}, least {np.min(held):.3f}")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    commands = parser.add_subparsers(required=True)
-    runs = commands.add_parser("run")
-    runs.add_argument("--datasets", required=True)
-    runs.add_argument("--seeds", type=int, default=3)
-    runs.add_argument("--workers", type=int, default=1)
-    runs.add_argument("--device", default="auto")
-    runs.add_argument("--out", type=Path, required=True)
-    runs.set_defaults(do=run)
-    tables = commands.add_parser("table")
-    tables.add_argument("out", type=Path)
-    tables.set_defaults(do=table)
-    options = parser.parse_args()
-    options.do(options)
-    return 0
+def wanted(options: argparse.Namespace) -> Iterator[tuple[str, int]]:
+    """Every seed of every set."""
+    for seed in range(options.seeds):
+        yield from ((name, seed) for name in options.datasets)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, "seed", wanted, measure, table, seeds=3))

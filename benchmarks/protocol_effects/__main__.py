@@ -18,7 +18,8 @@ import typer
 from effects import plan_effects, write_effects
 
 from djgnn.cli.bench import Epochs, RunOptions, Splits
-from djgnn.cli.options import Preset, Seed, option, with_flags, with_options
+from djgnn.cli.options import Preset, Seed, option, with_options
+from djgnn.cli.source import with_flags
 from djgnn.cli.tables import parse_models, parse_splits, run_cells
 from djgnn.cli.terminal import print_json
 from djgnn.errors import InputError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from djgnn.cli.options import Source, load
+from djgnn.cli.source import Source, load
 from djgnn.graph import (
     Graph,
     heterophilic_sbm,

@@ -15,7 +15,7 @@ def main() -> None:
     # Before torch is imported: large tensors in huge pages, which fault seldom.
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     from djgnn.cli.app import app
-    from djgnn.cli.options import with_flags
+    from djgnn.cli.source import with_flags
     from djgnn.cli.terminal import printable
     from djgnn.errors import InputError, ProcessLostError, TableError
 

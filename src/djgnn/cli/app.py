@@ -9,8 +9,9 @@ from djgnn import __version__
 from djgnn.cli.bench import bench
 from djgnn.cli.explain import explain
 from djgnn.cli.inspect import datasets, inspect
-from djgnn.cli.options import Device, FitOptions, Quiet, Recipe, Seed, Source, option, with_options
+from djgnn.cli.options import Device, FitOptions, Quiet, Recipe, Seed, option, with_options
 from djgnn.cli.predict import predict
+from djgnn.cli.source import Source
 from djgnn.cli.terminal import STOPPED, print_json, printable
 from djgnn.errors import InputError
 

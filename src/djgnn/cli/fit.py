@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from djgnn.cli.memory import largest_block, training_memory
-from djgnn.cli.options import FitOptions, Recipe, Source, load, say_reading
+from djgnn.cli.options import FitOptions, Recipe
+from djgnn.cli.source import Source, load, say_reading
 from djgnn.cli.stages import Stages, stages
 from djgnn.cli.terminal import escape, stoppable, warn
 from djgnn.errors import InputError

@@ -7,18 +7,8 @@ from typing import Annotated, Any
 from rich.console import Console
 from rich.table import Table
 
-from djgnn.cli.options import (
-    Data,
-    Device,
-    Json,
-    Recipe,
-    Seed,
-    Source,
-    load,
-    option,
-    say_reading,
-    with_options,
-)
+from djgnn.cli.options import Data, Device, Json, Recipe, Seed, option, with_options
+from djgnn.cli.source import Source, load, say_reading
 from djgnn.cli.terminal import escape, print_json, warn, wide_console
 from djgnn.errors import InputError
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from djgnn.cli.options import Device, File, Json, Run, Source, load, option, with_options
+from djgnn.cli.options import Device, File, Json, Run, option, with_options
+from djgnn.cli.source import Source, load
 from djgnn.cli.terminal import warn, warnings_once
 from djgnn.errors import InputError
 

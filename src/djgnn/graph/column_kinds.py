@@ -1,18 +1,16 @@
-"""Which kind a column of a node table is, and what is learned from its cells, never from labels."""
+"""Which kind a column of a node table is, found in its cells, never in labels."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Literal
 
-import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from djgnn.errors import InputError
 from djgnn.graph.cells import (
     DATES,
     DAY,
@@ -24,29 +22,28 @@ from djgnn.graph.cells import (
     parse_dates,
     parse_numbers,
 )
+from djgnn.graph.column_fits import (
+    MOST_LEVELS,
+    fit_category,
+    fit_date,
+    fit_days,
+    fit_number,
+    fit_text,
+    skew,
+)
 from djgnn.graph.encoders import (
     FALSE,
     TRUE,
     Block,
-    Category,
-    Date,
     Dropped,
     Encoder,
-    Number,
     Raw,
-    Text,
     Truth,
-    count_words,
 )
 
 KINDS = ("number", "category", "text", "date", "truth", "raw", "drop")
-MOST_LEVELS = 128
-BUCKETS = 32
-MOST_WORDS = 128
 FEW_ROWS = 20  # fewer say nothing about whether a column is an id
 ALL_DIFFERENT = 0.95
-MOSTLY_ZERO = 0.75
-SKEWED = 2.0
 BLOCK_COLUMNS = 256
 CODE = r"^\s*0\d"  # 00501 is not a number but a code
 ID_NAME = re.compile(r"(^|[_\s\-])(id|uid|uuid|guid|key|index|idx|nr|no|number|pk|hash)$|^unnamed")
@@ -150,12 +147,12 @@ def learn(
     if kind is None and numbers is not None:
         return _of_numbers(name, numbers, 0)
     if column.dtype.is_temporal() and kind in (None, "date"):
-        return _date(where, column, "typed")
+        return fit_date(where, column, "typed")
     text = blank(column.cast(pl.String))
     missing = text.null_count()
     if kind == "raw":
         odd = not_numbers(column, parse_numbers(column))
-        return _category(name, text, missing) if bool(odd.all()) else Raw(name=name)
+        return fit_category(name, text, missing) if bool(odd.all()) else Raw(name=name)
     if missing == len(text):
         return Dropped(name=name, why="empty")
     if kind is None and text.n_unique() == 1:
@@ -176,16 +173,16 @@ def learn(
             check_rows(where, column, odd, f"is not a number, as most of the column is; {remedy}")
             values = found.drop_nulls().to_numpy()
             if kind:
-                return _number(name, values, found.null_count())
+                return fit_number(name, values, found.null_count())
             return _of_numbers(name, values, found.null_count())
     form = _date_form(text) if kind in (None, "date") else None
     if form or kind == "date":
-        return _date(where, column, form or DATES[0])
+        return fit_date(where, column, form or DATES[0])
     if kind is None:
         kind = _kind_of_text(text.drop_nulls())
     if kind == "id":
         return Dropped(name=name, why="nearly all different, like an id")
-    return _text(column, missing) if kind == "text" else _category(name, text, missing)
+    return fit_text(column, missing) if kind == "text" else fit_category(name, text, missing)
 
 
 def _of_numbers(name: str, values: NDArray[np.float64], missing: int) -> Encoder:
@@ -198,10 +195,10 @@ def _of_numbers(name: str, values: NDArray[np.float64], missing: int) -> Encoder
     if low >= 0 and high > 1e7 and bool((values == np.rint(values)).all()):
         form = _time_form(name, values, low, high)
         if form:
-            return _fit_date(name, parse_dates(pl.Series(values.astype(np.int64)), form), form)
+            return fit_days(name, parse_dates(pl.Series(values.astype(np.int64)), form), form)
     if not missing and _is_id(name, values, low, high):
         return Dropped(name=name, why="whole numbers, all different, like an id")
-    return _number(name, values, missing)
+    return fit_number(name, values, missing)
 
 
 def _is_id(name: str, values: NDArray[np.float64], low: float, high: float) -> bool:
@@ -218,7 +215,7 @@ def _is_id(name: str, values: NDArray[np.float64], low: float, high: float) -> b
     if high - low < 1.5 * rows:
         return True
     middle = (float(np.median(values)) - low) / (high - low)
-    return rows >= 10 * FEW_ROWS and 0.2 < middle < 0.8 and float(_skew(values)) < 1
+    return rows >= 10 * FEW_ROWS and 0.2 < middle < 0.8 and float(skew(values)) < 1
 
 
 def _time_form(name: str, values: NDArray[np.float64], low: float, high: float) -> str | None:
@@ -235,49 +232,6 @@ def _time_form(name: str, values: NDArray[np.float64], low: float, high: float) 
     return None
 
 
-def _number(name: str, values: NDArray[np.float64], missing: int) -> Number:
-    """Learn the curve, the centre and the scale of numbers, none of which is missing."""
-    if not values.size:
-        return Number(name=name, missing=missing)
-    zero = values == 0
-    sparse = float(zero.mean()) > MOSTLY_ZERO and not missing
-    size = np.abs(values[~zero])
-    unit = float(np.median(size)) if size.size else 1.0
-    fill = float(np.median(values))
-    curve: Literal["plain", "log", "rank"] = "plain"
-    told = values[~zero] if sparse else values
-    if abs(_skew(told)) > SKEWED:
-        bent = np.sign(told) * np.log1p(np.abs(told) / unit)
-        curve = "log" if sparse or abs(_skew(bent)) <= SKEWED else "rank"
-    encoder = Number(name=name, missing=missing, curve=curve, unit=unit, fill=fill)
-    if curve == "rank":
-        places = np.linspace(0, 1, 129)
-        knots, first = np.unique(np.quantile(values, places), return_inverse=True)
-        middle = np.bincount(first, places) / np.bincount(first)
-        encoder = Number(
-            name=name,
-            missing=missing,
-            curve=curve,
-            knots=tuple(knots.tolist()),
-            places=tuple(middle.tolist()),
-            fill=fill,
-        )
-    bent = encoder.bend(told)
-    centre = 0.0 if sparse else float(bent.mean())
-    scale = float(np.sqrt(((bent - centre) ** 2).mean()))
-    return msgspec.structs.replace(encoder, centre=centre, scale=scale if scale > 0 else 1.0)
-
-
-def _skew(values: NDArray[np.float64]) -> float:
-    """The skewness of numbers, 0 where it is not defined."""
-    if values.size < 3:
-        return 0.0
-    largest = float(np.abs(values).max()) or 1.0
-    off = values / largest - (values / largest).mean()
-    spread = float((off**2).mean()) ** 1.5
-    return float((off**3).mean()) / spread if spread > 0 else 0.0
-
-
 def _kind_of_text(text: pl.Series) -> Literal["id", "text", "category"]:
     """Free text, an id, or a category, of cells that are all there."""
     rows, different = len(text), text.n_unique()
@@ -291,31 +245,6 @@ def _kind_of_text(text: pl.Series) -> Literal["id", "text", "category"]:
     return "id" if different >= ALL_DIFFERENT * rows else "category"
 
 
-def _category(name: str, text: pl.Series, missing: int) -> Category:
-    """The commonest values, and hashes for the others where there are many."""
-    counts = text.drop_nulls().value_counts(sort=False)
-    values = counts.height
-    if values > MOST_LEVELS:
-        counts = counts.sort(["count", counts.columns[0]], descending=[True, False])
-        counts = counts.head(MOST_LEVELS).filter(pl.col("count") >= max(2, len(text) / 1000))
-    return Category(
-        name=name,
-        missing=missing,
-        levels=tuple(sorted(counts[:, 0].to_list())),
-        buckets=BUCKETS if values > MOST_LEVELS else 0,
-        values=values,
-    )
-
-
-def _text(column: pl.Series, missing: int) -> Text:
-    """How rare the words of each hash are; more hashes for more rows."""
-    rows = len(column)
-    buckets = min(MOST_WORDS, max(16, 2 ** int(np.log2(max(rows // 8, 1)))))
-    with_word = (count_words(column, buckets) > 0).sum(axis=0)
-    rarity = np.log((1 + rows) / (1 + with_word)) + 1
-    return Text(name=column.name, missing=missing, rarity=tuple(np.asarray(rarity).tolist()))
-
-
 def _date_form(text: pl.Series) -> str | None:
     """The form that nine in ten of the cells have, ``None`` if they are not dates."""
     cells = text.drop_nulls()
@@ -326,30 +255,3 @@ def _date_form(text: pl.Series) -> str | None:
     found = [(parse_dates(cells, form).count(), -place) for place, form in enumerate(forms)]
     best = max(found, default=(0, 0))
     return forms[-best[1]] if 10 * best[0] >= 9 * len(cells) and best[0] else None
-
-
-def _date(where: str, column: pl.Series, form: str) -> Date:
-    days = parse_dates(column, form)
-    if not days.count():
-        raise InputError(
-            f"{where}: column {column.name!r} holds no dates; write them like 2024-12-31 "
-            f"(got {str(column.drop_nulls().first())[:40]!r})"
-        )
-    return _fit_date(column.name, days, form)
-
-
-def _fit_date(name: str, days: pl.Series, form: str) -> Date:
-    """The centre and scale of days since 1970, and the cycles that they can tell apart."""
-    values = days.drop_nulls().to_numpy()
-    span, scale = float(np.ptp(values)), float(values.std())
-    told = {"year": span > 366, "week": span > 14, "day": float(np.ptp(values % 1)) > 0}
-    cycles: Any = tuple(cycle for cycle, useful in told.items() if useful)
-    return Date(
-        name=name,
-        missing=days.null_count(),
-        form=form,
-        centre=float(values.mean()),
-        scale=scale if scale > 0 else 1.0,
-        fill=float(np.median(values)),
-        cycles=cycles,
-    )
