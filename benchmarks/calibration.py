@@ -35,9 +35,9 @@ def measure(name: str, data: str | None, splits: int, epochs: int | None) -> tup
         test = graph.split(split).test
         logits = model.logits.numpy()[test]
         before.append(probabilities(logits))
-        after.append(probabilities(logits, model.temperature))
+        after.append(probabilities(logits, model.calibration.temperature))
         labels.append(graph.y[test])
-        scales.append(model.temperature)
+        scales.append(model.calibration.temperature)
     y = np.concatenate(labels)
     errors = [calibration_error(reliability(np.concatenate(s), y)) for s in (before, after)]
     return y.size, *errors, float(np.mean(scales))

@@ -11,6 +11,7 @@ from sklearn.metrics import precision_recall_curve
 
 from djgnn.errors import InputError
 from djgnn.graph import Graph, random_splits, stochastic_block_model
+from djgnn.training.calibration import Calibration
 from djgnn.training.config import resolve
 from djgnn.training.folder import new_folder, read_card, write_run
 from djgnn.training.folds import with_splits
@@ -159,6 +160,7 @@ def test_thresholds_agree_with_scikit_learn() -> None:
     card = thresholds(graph, HeldOut("folds", known, y[:200], shares[:200], {}), shares)
     assert set(card["thresholds"]) == {"no", "yes"}
     assert card["thresholds"]["yes"]
+    shares = shares.astype(np.float64).round(6)  # as predictions.csv has them
     for row in card["thresholds"]["yes"]:
         above = shares[:200, 1] >= row["threshold"]
         assert np.mean(y[:200][above]) >= row["precision"]
@@ -170,3 +172,20 @@ def test_thresholds_agree_with_scikit_learn() -> None:
     curve = card["pr_curve"]["yes"]
     assert len(curve["threshold"]) == len(curve["recall"]) == len(curve["precision"]) <= POINTS
     assert curve["recall"][-1] == 1
+
+
+def test_where_the_curve_of_calibration_is_flat_lists_go_by_the_logits() -> None:
+    sure = np.random.default_rng(0).permutation(np.linspace(0.5, 6, 40))
+    logits = np.stack([sure, np.zeros(40)], axis=1).astype(np.float32)
+    flat = Calibration(1.0, (0.5, 1.0), (0.8, 0.8))
+    shares = flat.probabilities(logits)
+    y = np.where(np.arange(40) < 20, 1, -1)
+    graph = Graph(np.zeros((2, 0)), num_nodes=40, y=y, class_names=("a", "b"))
+    held = HeldOut("folds", np.arange(20), y[:20], shares[:20], {})
+    doubted = [int(each.node) for each in suspects(graph, held)]
+    assert doubted == np.argsort(-sure[:20]).tolist()  # the surest of the other class first
+    wanted = [int(each.node) for each in next_labels(graph, shares)]
+    assert wanted == (20 + np.argsort(sure[20:])).tolist()  # the least sure first
+    right = HeldOut("folds", np.arange(20), (sure[:20] < 2).astype(np.int64), shares[:20], {})
+    rows = thresholds(graph, right, shares)["thresholds"]["a"]
+    assert rows[-1]["recall"] == 1  # the classes fall apart by logits, on one step of the curve

@@ -18,6 +18,8 @@ FEWEST = 30
 """Nodes that a curve needs."""
 LEAD = 1e-5
 """By which the likeliest class stays ahead of the second, where a curve would put it behind."""
+TILT = 1e-3
+"""Part of the probability that is the odds before the curve: they break its many ties."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +129,12 @@ class Calibration:
     """What makes probabilities of logits: a temperature, then a curve for the likeliest class.
 
     The curve leads from confidence to how often validation nodes of such confidence were right;
-    the other classes share the rest as before. It never falls, and the likeliest class stays the
-    likeliest. Without knots there is no curve.
+    the other classes share the rest as before. The likeliest class stays the likeliest. Without
+    knots there is no curve.
+
+    The curve of an isotonic regression has steps, on which all nodes would have the same
+    probability. So a thousandth of it is :math:`(1 + z / (1 + |z|)) / 2` with the log-odds z before
+    the curve: what is sorted by probability is sorted by them where the curve is flat.
     """
 
     temperature: float = 1.0
@@ -180,17 +186,18 @@ class Calibration:
         Shapes:
             logits and result ``[n, classes]``.
         """
-        found = probabilities(logits, self.temperature)
-        if not self.confidence or found.shape[0] == 0 or found.shape[1] < 2:
-            return found
-        shares, rows = found.astype(np.float64), np.arange(len(found))
-        best = shares.argmax(axis=1)
+        shares = softmax(logits.astype(np.float64) / self.temperature, axis=1)
+        if not self.confidence or shares.shape[0] == 0 or shares.shape[1] < 2:
+            return np.asarray(shares, dtype=np.float32)
+        rows, best = np.arange(len(shares)), shares.argmax(axis=1)
         first = shares[rows, best]
         shares[rows, best] = 0
         rest = np.maximum(shares.sum(axis=1), np.finfo(np.float64).tiny)
         shares /= rest[:, None]
         second = shares.max(axis=1)
+        odds = np.log(first / rest)
         level = np.interp(first, self.confidence, self.accuracy)
+        level = (1 - TILT) * level + TILT * (1 + odds / (1 + np.abs(odds))) / 2
         level = np.maximum(level, (1 + LEAD) * second / (1 + second))
         shares *= (1 - level)[:, None]
         shares[rows, best] = level

@@ -51,7 +51,8 @@ def precision_recall(
 def thresholds(graph: Graph, held: HeldOut, shares: NDArray[np.float32]) -> dict[str, Any]:
     """For every class the lowest thresholds of a wanted precision, and its curve.
 
-    Both are measured on held-out nodes; a precision that no threshold has is left out.
+    Both are measured on held-out nodes; a precision that no threshold has is left out. All
+    probabilities have the six digits of ``predictions.csv``, to which thresholds are applied.
 
     Args:
         graph: Labels and names of the classes.
@@ -67,17 +68,18 @@ def thresholds(graph: Graph, held: HeldOut, shares: NDArray[np.float32]) -> dict
         shares ``[n, classes]``.
     """
     y = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
+    written, judged = (each.astype(np.float64).round(6) for each in (shares, held.shares))
     found: dict[str, Any] = {"thresholds": {}, "pr_curve": {}}
     for c, name in enumerate(graph.classes()):
         right = held.y == c
         if not right.any():
             continue
-        place, precision, recall, count = precision_recall(held.shares[:, c], right)
+        place, precision, recall, count = precision_recall(judged[:, c], right)
         rows: list[Threshold] = []
         for wanted in WANTED:
             good = np.flatnonzero(precision >= wanted)
             if good.size:
-                i, unlabelled = good[-1], shares[y < 0, c] >= place[good[-1]]
+                i, unlabelled = good[-1], written[y < 0, c] >= place[good[-1]]
                 rows.append(
                     {
                         "precision": wanted,

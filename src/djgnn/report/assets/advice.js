@@ -29,8 +29,8 @@ views.push(function labelNextView() {
 function drawCurve(name, c) {
   const { recall, precision, threshold } = DATA.pr_curve[name], hundred = (values) => values.map((v) => 100 * v);
   plot("curve", `Precision against recall of the class ${name} over ${recall.length} thresholds.`, {
-    traces: [{ type: "scatter", mode: "lines+markers", x: hundred(recall), y: hundred(precision), customdata: hundred(threshold), line: { color: colour(c), width: 2 }, marker: { size: 5 },
-      hovertemplate: "from %{customdata:.1f}% on: precision %{y:.1f}%, recall %{x:.1f}%<extra></extra>" }],
+    traces: [{ type: "scatter", mode: "lines+markers", x: hundred(recall), y: hundred(precision), customdata: threshold, line: { color: colour(c), width: 2 }, marker: { size: 5 },
+      hovertemplate: "from %{customdata:.4f} on: precision %{y:.1f}%, recall %{x:.1f}%<extra></extra>" }],
     layout: { xaxis: { title: "recall: found (%)", range: [0, 102] }, yaxis: { title: "precision: right (%)", range: [0, 102] }, showlegend: false },
   });
 }
@@ -42,9 +42,9 @@ views.push(function curvesView() {
   const draw = () => {
     const name = select.value, rows = DATA.thresholds[name];
     drawCurve(name, DATA.classes.indexOf(name));
-    const head = ["precision wanted", { number: "threshold" }, { number: "recall" }, ...(more ? [{ number: "unlabelled above it" }] : [])];
+    const head = ["precision wanted", { number: "probability from" }, { number: "recall" }, ...(more ? [{ number: "unlabelled above it" }] : [])];
     byId("thresholds").replaceChildren(rows.length
-      ? table(head, rows.map((t) => [percent(100 * t.precision, 0), ...[percent(100 * t.threshold, 1), percent(100 * t.recall, 1), ...(more ? [whole(t.unlabelled)] : [])].map((number) => ({ number }))]), { rowHeads: true, class: "wide" })
+      ? table(head, rows.map((t) => [percent(100 * t.precision, 0), ...[fixed(t.threshold, 6), percent(100 * t.recall, 1), ...(more ? [whole(t.unlabelled)] : [])].map((number) => ({ number }))]), { rowHeads: true, class: "wide" })
       : el("p", { text: "No threshold makes this class precise enough." }));
   };
   select.addEventListener("change", draw);
