@@ -9,33 +9,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from djgnn.checking import json_values
 from djgnn.errors import InputError
-from djgnn.graph.given import bare, labelled_graph, labelled_nodes, one_split, with_metric
+from djgnn.graph.given import bare, labelled_graph, labelled_nodes, to_learn_from, with_metric
 from djgnn.model.explain import Explanation
-from djgnn.training.answers import accuracy, answer
-from djgnn.training.config import RunConfig, resolve
+from djgnn.parameters import NAMED, arguments_of, config_of, seed_of, splits_of
+from djgnn.training.answers import accuracy, answer, answered_sets
+from djgnn.training.conformal import Promise, Scope
 from djgnn.training.folder import new_folder, read_history, run_card, write_model
+from djgnn.training.held_out import held_out
 from djgnn.training.inputs import build_djgnn, choose_device
 from djgnn.training.progress import EpochRecord
 from djgnn.training.run import train
 from djgnn.training.stored import StoredModel, load_model
 
-# Parameters that stand for an option of the model or of its training.
-NAMED = (
-    "num_jumps", "hidden_channels", "dropout", "lr", "weight_decay", "epochs", "patience", "select",
-)  # fmt: skip
-
 
 class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify the nodes of a graph from the labels of some of them.
 
-    A part of the labels is set aside to choose epochs and weights of experts on, and to calibrate
-    the probabilities; labels of other nodes are never looked at. All nodes of the graph are
-    classified, and so are nodes that arrive later, without retraining.
+    Labels are dealt out into folds, and every expert has a member for each that learns from the
+    others: so every label is learned from, and every labelled node is answered by members that did
+    not learn from it. These answers choose epochs and weights of experts and calibrate the
+    probabilities; labels of other nodes are never looked at. All nodes of the graph are classified,
+    and so are nodes that arrive later, without retraining.
 
     Two ways to say what to learn from. ``DJClassifier().fit(graph, y)`` takes a graph and one label
     per node. ``DJClassifier(graph=graph).fit(nodes, y)`` takes nodes of that graph and their
@@ -62,7 +60,10 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         options: Any other option of :class:`djgnn.model.ModelConfig` or
             :class:`djgnn.training.TrainConfig`, such as ``{"support": "paper"}``. A parameter
             above wins over the option of its name.
-        validation_size: Share of the labels set aside, class by class.
+        folds: How many. ``None``: 4 with fewer than 20,000 labels, fewer if the classes are too
+            small for that, else 1. With 1 a part of the labels is set aside instead. A graph that
+            has a split itself keeps it.
+        validation_size: That part, as a share, class by class.
         class_weight: ``None``, ``"balanced"``, or the factor of each label in the loss.
         random_state: Seed of the split, the weights and dropout; ``None``, or a `RandomState` of
             NumPy, draws one.
@@ -75,7 +76,8 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         embedding_: Positions U of the nodes, ``[n, p]``; of a mixture those of the expert with
             jumps that has the largest weight, without columns where there is none.
         history_: One record per epoch, of a mixture one expert after the other.
-        validation_score_: `metric` on the part set aside, in percent.
+        validation_score_: `metric` on held-out nodes, in percent: out of their folds, or the part
+            set aside.
         branch_weights_: The weight of every expert of a mixture (``full``, ``default``), or of
             every branch of one network (``author``, ``paper``).
         temperature_: What logits are divided by before the softmax, the first step of calibration.
@@ -115,6 +117,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         select: str | None = None,
         metric: str | None = None,
         options: Mapping[str, Any] | None = None,
+        folds: int | None = None,
         validation_size: float = 0.25,
         class_weight: str | Mapping[Any, float] | None = None,
         random_state: int | np.random.RandomState | None = 0,
@@ -132,6 +135,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.select = select
         self.metric = metric
         self.options = options
+        self.folds = folds
         self.validation_size = validation_size
         self.class_weight = class_weight
         self.random_state = random_state
@@ -159,33 +163,21 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: If there are no two classes to learn, or an argument is not allowed.
         """
-        seed = _seed(self.random_state)
+        seed = seed_of(self.random_state)
         held = self.graph is not None
         graph, classes = labelled_nodes(self.graph, X, y) if held else labelled_graph(X, y)
-        labelled = one_split(with_metric(graph, self.metric), self.validation_size, seed)
-        config = self._config(classes)
+        graph = to_learn_from(with_metric(graph, self.metric))
+        named = {name: getattr(self, name) for name in NAMED}
+        config = config_of(self.preset, named, self.options, self.class_weight, classes)
+        labelled, config = splits_of(graph, config, self.folds, self.validation_size, seed)
         module, inputs = build_djgnn(config, labelled, choose_device(self.device))
         fitted, result = train(module, inputs, labelled, 0, config.training, seed)
         model: Any = fitted.module.eval()
         card = run_card(labelled, config, fitted, result, seed)
         card["labels"] = {"dtype": classes.dtype.str, "values": classes.tolist()}
-        stored = StoredModel(model, inputs, labelled, config, card)
+        kept = None if fitted.evidence is None else held_out(labelled, fitted)
+        stored = StoredModel(model, inputs, labelled, config, card, kept)
         return self._set_learned(stored, fitted.history)
-
-    def _config(self, classes: NDArray[Any]) -> RunConfig:
-        """The configuration that the parameters stand for."""
-        weight: Any = self.class_weight
-        if isinstance(weight, Mapping):  # a label that is not named counts 1
-            unknown = set(weight) - set(classes.tolist())
-            if unknown:
-                raise InputError(f"class_weight: {next(iter(unknown))!r} is not a label in y")
-            weight = tuple(float(weight.get(label, 1.0)) for label in classes.tolist())
-        named = {**{name: getattr(self, name) for name in NAMED}, "class_weight": weight}
-        try:
-            config = resolve(self.preset).replace(**dict(self.options or {}))
-            return config.replace(**{k: v for k, v in named.items() if v is not None})
-        except (TypeError, ValueError) as error:
-            raise InputError(f"options: {error}") from error
 
     def _set_learned(self, stored: StoredModel, history: tuple[EpochRecord, ...]) -> DJClassifier:
         """Take the learned attributes from a trained model."""
@@ -224,6 +216,32 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
+    def predict_set(
+        self, X: Any, coverage: float = 0.9, coverage_by: Scope = "all"
+    ) -> list[NDArray[Any]]:
+        """Sets of labels that hold the right one as often as promised (conformal prediction).
+
+        They are calibrated on held-out nodes, see :mod:`djgnn.training.conformal`.
+
+        Args:
+            X: As in :meth:`predict_proba`.
+            coverage: The share of the nodes whose set shall have their label, above 0 and below 1.
+            coverage_by: Of ``"all"`` nodes together, or of every ``"class"`` by itself.
+
+        Returns:
+            For every node its labels, the likeliest first; no set is empty.
+
+        Raises:
+            NotFittedError: Before `fit`.
+            InputError: For a value that is not allowed, and as :meth:`predict_proba`.
+        """
+        check_is_fitted(self)
+        try:
+            promise = Promise(coverage, coverage_by)
+        except ValueError as error:
+            raise InputError(str(error)) from error
+        return answered_sets(self.stored_, X, promise)
+
     def explain(self, node: str | int) -> Explanation:
         """Which experts, branches and neighbours made a node's prediction, and how much.
 
@@ -241,8 +259,9 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Share of the known labels that are predicted; unknown ones are left out.
 
         Without `y` the labels are the graph's own, and only nodes count that were not learned from:
-        those that are neither training nor validation nodes, or where all are, the validation
-        nodes, on which epochs were chosen. With `y` all nodes count whose label is given.
+        those that are neither training nor validation nodes. Where all are, those that were held
+        out: each labelled node as the folds that it is not in predict it, or the validation nodes,
+        on which epochs were chosen. With `y` all nodes count whose label is given.
 
         Args:
             X: As in :meth:`predict_proba`; the fitted graph by default.
@@ -278,7 +297,8 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             values["class_weight"] = list(self.class_weight.items())
         card = {**stored.card, "estimator": json_values(values)}
         with new_folder(folder, overwrite) as place:
-            write_model(place, stored.graph, stored.config, stored.module, card, self.history_)
+            parts = (stored.graph, stored.config, stored.module, card, self.history_, stored.held)
+            write_model(place, *parts)
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto") -> DJClassifier:
@@ -289,7 +309,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         stored, history = load_model(folder, choose_device(device)), read_history(folder)
         try:
-            given = dict(stored.card.get("estimator") or _arguments(stored))
+            given = dict(stored.card.get("estimator") or arguments_of(stored))
             if isinstance(given.get("class_weight"), list):
                 given["class_weight"] = dict(given["class_weight"])
             given["graph"] = bare(stored.graph) if given.get("graph") else None
@@ -297,29 +317,3 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return cls(**given)._set_learned(stored, history)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise InputError(f"{folder}: its card is damaged ({error}); fit again") from error
-
-
-def _seed(given: Any) -> int:
-    """A seed from what scikit-learn takes for a `random_state`."""
-    if given is None or isinstance(given, np.random.RandomState):
-        return int(check_random_state(given).randint(2**31))
-    if not isinstance(given, int | np.integer) or not 0 <= given < 2**63:
-        raise InputError(
-            f"random_state: must be a whole number of at least 0 and below 2**63, None or a "
-            f"RandomState (got {given!r})"
-        )
-    return int(given)
-
-
-def _arguments(stored: StoredModel) -> dict[str, Any]:
-    """Arguments of the constructor that train as a run was trained."""
-    preset, mine = stored.config.preset, stored.config.to_dict()
-    usual = resolve(preset).to_dict()
-    options = {
-        name: value
-        for section in ("model", "training")
-        for name, value in mine[section].items()
-        if value != usual[section][name]
-    }
-    named = {name: options.pop(name) for name in NAMED if options.get(name) is not None}
-    return {"preset": preset, **named, "options": options or None}

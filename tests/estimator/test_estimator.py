@@ -17,6 +17,7 @@ from djgnn.errors import DJGNNWarning
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.graph.checks import METRICS
 from djgnn.model.config import PLAIN_NAMES
+from djgnn.parameters import NAMED, config_of
 from djgnn.training import resolve
 
 FAST = {"epochs": 15, "hidden_channels": 8, "num_jumps": 2}
@@ -34,7 +35,7 @@ def known(graph: Graph) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def fitted(graph: Graph, known: np.ndarray) -> DJClassifier:
-    return DJClassifier(options=FAST).fit(graph, known)
+    return DJClassifier(folds=1, options=FAST).fit(graph, known)
 
 
 def test_every_node_is_classified(graph: Graph, fitted: DJClassifier) -> None:
@@ -66,16 +67,16 @@ def test_labels_of_any_type_mean_the_same(
         "float": [np.nan if c < 0 else float(c) for c in known],
         "none": [None if c < 0 else f"class {c}" for c in known],
     }
-    other = DJClassifier(options=FAST).fit(graph, forms[kind])
+    other = DJClassifier(folds=1, options=FAST).fit(graph, forms[kind])
     assert (other.predict_proba(graph) == fitted.predict_proba(graph)).all()
     assert other.classes_[1] == {"str": "class 1", "float": 1.0, "none": "class 1"}[kind]
 
 
 def test_labels_are_compared_by_value(graph: Graph, known: np.ndarray) -> None:
-    whole = DJClassifier(options=FAST).fit(graph, known)
+    whole = DJClassifier(folds=1, options=FAST).fit(graph, known)
     floats = np.where(known < 0, np.nan, known)
-    real = DJClassifier(options=FAST).fit(graph, floats)
-    named = DJClassifier(options=FAST).fit(graph)  # the graph's own classes: "0", "1", ...
+    real = DJClassifier(folds=1, options=FAST).fit(graph, floats)
+    named = DJClassifier(folds=1, options=FAST).fit(graph)  # the graph's own classes: "0", "1", ...
     for clf in (whole, real, named):
         scores = {
             clf.score(graph, graph.y),
@@ -94,7 +95,7 @@ def test_labels_are_compared_by_value(graph: Graph, known: np.ndarray) -> None:
 
 def test_the_graph_s_own_labels_are_no_values(graph: Graph) -> None:
     other = dataclasses.replace(graph, class_names=("1", "2", "3", "4", "5")[: graph.num_classes])
-    clf = DJClassifier(options=FAST).fit(other)
+    clf = DJClassifier(folds=1, options=FAST).fit(other)
     names = np.array(other.classes())[other.y]
     assert clf.score(other, other.y) == clf.score(other, names) > 0.2
     assert clf.score(other, names) == (clf.predict(other) == names).mean()
@@ -126,26 +127,28 @@ def test_missing_values_of_pandas_and_numpy_mean_unknown(
         ["-1" if c < 0 else f"{c}" for c in known],
     ]
     for form in forms:
-        other = DJClassifier(options=FAST).fit(graph, form)
+        other = DJClassifier(folds=1, options=FAST).fit(graph, form)
         assert len(other.classes_) == 4
         assert (other.predict_proba(graph) == fitted.predict_proba(graph)).all()
 
 
 def test_random_states_are_scikit_learn_s(graph: Graph, known: np.ndarray, tmp_path) -> None:
-    plain = DJClassifier(options=FAST, random_state=3).fit(graph, known)
-    numpys = DJClassifier(options=FAST, random_state=np.int64(3)).fit(graph, known)
+    plain = DJClassifier(folds=1, options=FAST, random_state=3).fit(graph, known)
+    numpys = DJClassifier(folds=1, options=FAST, random_state=np.int64(3)).fit(graph, known)
     assert (plain.predict_proba(graph) == numpys.predict_proba(graph)).all()
-    drawn = DJClassifier(options=FAST, random_state=np.random.RandomState(5)).fit(graph, known)
+    drawn = DJClassifier(folds=1, options=FAST, random_state=np.random.RandomState(5)).fit(
+        graph, known
+    )
     drawn.save(tmp_path / "drawn")
     loaded = DJClassifier.load(tmp_path / "drawn")
     assert isinstance(loaded.random_state, int)
     again = clone(loaded).fit(graph, known)
     assert (again.predict_proba(graph) == drawn.predict_proba(graph)).all()
-    DJClassifier(options=FAST, random_state=None).fit(graph, known).save(tmp_path / "none")
+    DJClassifier(folds=1, options=FAST, random_state=None).fit(graph, known).save(tmp_path / "none")
     assert DJClassifier.load(tmp_path / "none").random_state is None
     for bad in (-1, 2**63, "three", 1.5):
         with pytest.raises(InputError, match="random_state"):
-            DJClassifier(options=FAST, random_state=bad).fit(graph, known)
+            DJClassifier(folds=1, options=FAST, random_state=bad).fit(graph, known)
 
 
 def test_what_is_handed_out_can_be_changed(graph: Graph, fitted: DJClassifier) -> None:
@@ -156,26 +159,27 @@ def test_what_is_handed_out_can_be_changed(graph: Graph, fitted: DJClassifier) -
 
 def test_options_may_be_numpy_s(graph: Graph, known: np.ndarray, tmp_path) -> None:
     options = {**FAST, "epochs": np.int64(3), "lr": np.float64(0.02)}
-    DJClassifier(options=options).fit(graph, known).stored_.config.to_yaml()
+    DJClassifier(folds=1, options=options).fit(graph, known).stored_.config.to_yaml()
 
 
 def test_hidden_labels_do_not_matter(graph: Graph, known: np.ndarray, fitted: DJClassifier) -> None:
     rolled = dataclasses.replace(graph, y=np.roll(graph.y, 1))
-    again = DJClassifier(options=FAST).fit(rolled, known)
+    again = DJClassifier(folds=1, options=FAST).fit(rolled, known)
     assert (again.predict_proba(graph) == fitted.predict_proba(graph)).all()
 
 
 def test_stored_splits_are_honoured_and_test_labels_unseen(graph: Graph) -> None:
     split = random_splits(graph)
-    first = DJClassifier(options=FAST).fit(split)
+    first = DJClassifier(folds=1, options=FAST).fit(split)
     y = split.y.copy()
     y[split.split(0).test] = 0
-    second = DJClassifier(options=FAST).fit(dataclasses.replace(split, y=y))
+    second = DJClassifier(folds=1, options=FAST).fit(dataclasses.replace(split, y=y))
     assert (first.predict_proba(graph) == second.predict_proba(graph)).all()
 
 
 def test_parameters_are_seen_by_scikit_learn(graph: Graph, known: np.ndarray, tmp_path) -> None:
-    clf = DJClassifier(epochs=3, hidden_channels=8, num_jumps=2, options={"support": "paper"})
+    shown = {"epochs": 3, "hidden_channels": 8, "num_jumps": 2, "folds": 1}
+    clf = DJClassifier(**shown, options={"support": "paper"})
     names = {"num_jumps", "hidden_channels", "dropout", "lr", "weight_decay", "epochs", "patience"}
     assert names < clf.get_params().keys()
     assert clone(clf).get_params() == clf.get_params()
@@ -197,7 +201,7 @@ def test_a_score_of_one_s_own(graph: Graph, known: np.ndarray, tmp_path) -> None
     quick = {**FAST, "experts": ["features", "jumps"]}
     rare = np.where(known < 0, -1, known == 0)
     fits = {
-        metric: DJClassifier(options=quick, metric=metric, select="score").fit(graph, rare)
+        metric: DJClassifier(folds=1, options=quick, metric=metric, select="score").fit(graph, rare)
         for metric in METRICS
     }
     for metric, clf in fits.items():
@@ -207,22 +211,26 @@ def test_a_score_of_one_s_own(graph: Graph, known: np.ndarray, tmp_path) -> None
     clf.save(tmp_path / "model")
     assert DJClassifier.load(tmp_path / "model").get_params() == clf.get_params()
     binary = dataclasses.replace(graph, card={"metric": "roc_auc"})
-    assert DJClassifier(options=quick).fit(binary, rare).stored_.card["metric"] == "roc_auc"
-    assert DJClassifier(options=quick).fit(binary, known).stored_.card["metric"] == "accuracy"
+    assert (
+        DJClassifier(folds=1, options=quick).fit(binary, rare).stored_.card["metric"] == "roc_auc"
+    )
+    assert (
+        DJClassifier(folds=1, options=quick).fit(binary, known).stored_.card["metric"] == "accuracy"
+    )
     with pytest.raises(InputError, match=r"metric: must be one of accuracy.*'f1'"):
         DJClassifier(metric="f1").fit(graph, known)
     with pytest.raises(InputError, match="metric roc_auc: needs two classes"):
-        DJClassifier(options=quick, metric="roc_auc").fit(graph, known)
+        DJClassifier(folds=1, options=quick, metric="roc_auc").fit(graph, known)
 
 
 def test_none_is_the_preset_s_value_and_a_parameter_wins_over_its_option() -> None:
-    usual = resolve("paper")
-    assert DJClassifier("paper")._config(np.arange(2)) == usual
-    clf = DJClassifier(epochs=7, options={"epochs": 9, "patience": None})
-    config = clf._config(np.arange(2)).training
+    none, classes = dict.fromkeys(NAMED), np.arange(2)
+    assert config_of("paper", none, None, None, classes) == resolve("paper")
+    said = {"epochs": 9, "patience": None}
+    config = config_of("full", {**none, "epochs": 7}, said, None, classes).training
     assert (config.epochs, config.patience) == (7, None)
     with pytest.raises(InputError, match="lr must be"):
-        DJClassifier(lr=-1.0)._config(np.arange(2))
+        config_of("full", {**none, "lr": -1.0}, None, None, classes)
 
 
 def test_scikit_learn_s_conventions(graph: Graph, known: np.ndarray, fitted: DJClassifier) -> None:
@@ -233,7 +241,7 @@ def test_scikit_learn_s_conventions(graph: Graph, known: np.ndarray, fitted: DJC
         twin.predict(graph)
     for again in (pickle.loads(pickle.dumps(fitted)), copy.deepcopy(fitted)):
         assert (again.predict(graph) == fitted.predict(graph)).all()
-    other = DJClassifier(options=FAST, random_state=1).fit(graph, known)
+    other = DJClassifier(folds=1, options=FAST, random_state=1).fit(graph, known)
     assert (other.predict_proba(graph) != fitted.predict_proba(graph)).any()
 
 
@@ -241,13 +249,14 @@ def test_what_cannot_be_fitted_is_refused(graph: Graph, known: np.ndarray, fitte
     with pytest.raises(InputError, match="one label per node"):
         DJClassifier().fit(graph, known[:5])
     with pytest.raises(InputError, match="one class"):
-        DJClassifier(options=FAST).fit(graph, np.zeros(graph.num_nodes))
+        DJClassifier(folds=1, options=FAST).fit(graph, np.zeros(graph.num_nodes))
     with pytest.raises(InputError, match="no node has a label"):
-        DJClassifier(options=FAST).fit(graph, np.full(graph.num_nodes, -1))
+        DJClassifier(folds=1, options=FAST).fit(graph, np.full(graph.num_nodes, -1))
     with pytest.raises(InputError, match="no option 'speed'"):
         DJClassifier(options={"speed": 1}).fit(graph, known)
-    with pytest.raises(InputError, match="validation_size"):
-        DJClassifier(validation_size=0).fit(graph, known)
+    for folds in (None, 1):
+        with pytest.raises(InputError, match="validation_size"):
+            DJClassifier(folds=folds, validation_size=0).fit(graph, known)
     dates = np.array(["2026-01-01", "2026-01-02"], dtype="datetime64[D]")[graph.y % 2]
     with pytest.raises(InputError, match="write others as text"):
         DJClassifier().fit(graph, dates)

@@ -15,7 +15,7 @@ def test_the_programs_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> Non
     text = PAGE.read_text("utf-8")
     found: dict[str, object] = {"quick": {"epochs": 2, "hidden_channels": 4}}
     programs = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL)
-    assert len(programs) == text.count("```python") == 4
+    assert len(programs) == text.count("```python") == 5
     for program, shown in programs:
         exec(program.replace("DJClassifier(", "DJClassifier(**quick, "), found)
         assert len(capsys.readouterr().out.splitlines()) == len(shown.splitlines())

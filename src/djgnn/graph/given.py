@@ -14,7 +14,6 @@ from djgnn.graph.checks import BINARY, MASKS, METRICS
 from djgnn.graph.convert import array_of, from_pyg
 from djgnn.graph.graph import Graph
 from djgnn.graph.labels import encode, in_order, one_per_node
-from djgnn.graph.splits import random_splits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -140,17 +139,13 @@ def with_metric(graph: Graph, metric: str | None) -> Graph:
     return dataclasses.replace(graph, card={**graph.card, "metric": metric})
 
 
-def one_split(graph: Graph, validation_size: float, seed: int) -> Graph:
-    """A graph with one split and no test nodes: its first, or a random one of its labels.
+def to_learn_from(graph: Graph) -> Graph:
+    """A graph with its first split and no test nodes, or without splits.
 
-    Args:
-        graph: The graph. If its split has no validation nodes, they are taken from the training
-            nodes.
-        validation_size: Share of the labels to set aside, class by class.
-        seed: Of the random split.
+    If there are no validation nodes in the split, the labels of its training nodes are kept alone.
 
     Raises:
-        InputError: If there is no label, or the share is not between 0 and 1.
+        InputError: If there is no label.
     """
     if graph.y is None:
         raise InputError(
@@ -161,11 +156,8 @@ def one_split(graph: Graph, validation_size: float, seed: int) -> Graph:
         parts = graph.split(0)
         if parts.val.any():
             return graph.with_masks(parts.train, parts.val, np.zeros_like(parts.test))
-        graph = bare(graph, np.where(parts.train, graph.y, -1), tuple(graph.classes()))
-    if not 0 < validation_size < 1:
-        raise InputError(f"validation_size: must be between 0 and 1 (got {validation_size!r})")
-    share = validation_size
-    return random_splits(graph, train=1 - share, val=share, random_state=seed)
+        return bare(graph, np.where(parts.train, graph.y, -1), tuple(graph.classes()))
+    return graph
 
 
 def node_numbers(graph: Graph, nodes: Any) -> NDArray[np.int64]:

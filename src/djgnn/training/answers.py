@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from djgnn.errors import DJGNNWarning, InputError
 from djgnn.graph import Graph
 from djgnn.graph.given import bare, is_graph, labelled_graph, node_numbers
 from djgnn.graph.labels import as_objects, codes_of, one_per_node, unknown_among
+from djgnn.training.conformal import Promise, adaptive_scores, draws, sets_within, thresholds
 from djgnn.training.stored import StoredModel
 
 
@@ -60,6 +62,29 @@ def answer(stored: StoredModel, asked: Any = None, own: bool = False) -> Answer:
     return Answer(stored.predict(graph)[nodes], graph, classes, nodes, place[nodes])
 
 
+def answered_sets(stored: StoredModel, asked: Any, promise: Promise) -> list[NDArray[Any]]:
+    """The classes of nodes that hold the right one as often as promised, the likeliest first.
+
+    Args:
+        stored: The trained model.
+        asked: As in :func:`answer`.
+        promise: How often, of all nodes or of every class.
+
+    Raises:
+        InputError: If no labelled node was held out to calibrate on.
+    """
+    held, names = stored.judged, stored.graph.names()
+    if not held.y.size:
+        raise InputError(
+            "predict_set: no labelled node was held out; fit with folds, or with validation nodes"
+        )
+    scores = adaptive_scores(held.shares, draws([names[i] for i in held.nodes.tolist()]))
+    limits, found = thresholds(scores, held.y, promise), answer(stored, asked)
+    names = found.graph.names()
+    sets = sets_within(limits, found.shares, [names[i] for i in found.nodes.tolist()])
+    return [stored.classes[chosen] for chosen in sets]
+
+
 def accuracy(stored: StoredModel, asked: Any, y: Any = None, weight: Any = None) -> float:
     """The share of the known labels that a model predicts, see :meth:`djgnn.DJClassifier.score`.
 
@@ -75,7 +100,10 @@ def accuracy(stored: StoredModel, asked: Any, y: Any = None, weight: Any = None)
     found = answer(stored, asked, own=y is None or isinstance(asked, Graph))
     if y is None and not (asked is None or is_graph(asked)):
         raise InputError("y: give the labels of the nodes in X, one for each")
-    truth = _not_learned(stored, found) if y is None else _given(found, y)
+    if y is None:
+        found, truth = _not_learned(stored, found)
+    else:
+        truth = _given(found, y)
     known = ~unknown_among(truth)
     if not known.any():
         raise InputError("y: no label is known; give some to compare with")
@@ -99,18 +127,25 @@ def accuracy(stored: StoredModel, asked: Any, y: Any = None, weight: Any = None)
     return float(np.average(found.shares.argmax(axis=1)[known] == codes, weights=weights))
 
 
-def _not_learned(stored: StoredModel, found: Answer) -> NDArray[Any]:
+def _not_learned(stored: StoredModel, found: Answer) -> tuple[Answer, NDArray[Any]]:
     """A graph's own labels, ``None`` for nodes that were learned from.
 
-    Where that leaves no label, the validation nodes keep theirs.
+    Where that leaves no label, the validation nodes keep theirs; those of a cross-fitted model are
+    answered out of their fold.
     """
     labels, split = _own(found), stored.parts
     known = found.place >= 0
     hidden = known & (split.train | split.val)[found.place]
     if unknown_among(labels[~hidden]).all():
-        hidden = known & ~split.val[found.place]
+        held = stored.judged
+        row = np.full(stored.graph.num_nodes, -1)
+        row[held.nodes] = np.arange(held.nodes.size)
+        judged = np.where(known, row[found.place], -1)
+        hidden, shares = known & (judged < 0), found.shares.copy()
+        shares[judged >= 0] = held.shares[judged[judged >= 0]]
+        found = dataclasses.replace(found, shares=shares)
     labels[hidden] = None
-    return labels
+    return found, labels
 
 
 def _own(found: Answer) -> NDArray[Any]:

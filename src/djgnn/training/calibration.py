@@ -186,7 +186,7 @@ class Calibration:
         Shapes:
             logits and result ``[n, classes]``.
         """
-        shares = softmax(logits.astype(np.float64) / self.temperature, axis=1)
+        shares = np.asarray(softmax(logits.astype(np.float64) / self.temperature, axis=1))
         if not self.confidence or shares.shape[0] == 0 or shares.shape[1] < 2:
             return np.asarray(shares, dtype=np.float32)
         rows, best = np.arange(len(shares)), shares.argmax(axis=1)

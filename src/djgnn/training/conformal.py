@@ -232,9 +232,18 @@ def class_sets(
             f"the file or run `djgnn fit` again (got {limits.size})"
         )
     written = [name.replace("\\", "\\\\").replace("|", "\\|") for name in classes]
+    return ["|".join(written[c] for c in row) for row in sets_within(limits, shares, names)]
+
+
+def sets_within(limits: Scores, shares: Shares, names: Sequence[str]) -> list[list[int]]:
+    """The sets of nodes: the numbers of the classes up to their thresholds, the likeliest first.
+
+    Shapes:
+        limits ``[classes]``, shares ``[n, classes]``.
+    """
     inside = adaptive_scores(shares, draws(names)) <= limits
     order = np.argsort(-shares.astype(np.float64), axis=1, kind="stable")
     return [
-        "|".join(written[c] for c in row if kept[c])
+        [c for c in row if kept[c]]
         for row, kept in zip(order.tolist(), inside.tolist(), strict=True)
     ]

@@ -27,6 +27,7 @@ from djgnn.model.experts import kind_of, networks
 from djgnn.training.calibration import calibration_card
 from djgnn.training.config import RunConfig
 from djgnn.training.conformal import USUAL, Promise, SetsCard, sets_card
+from djgnn.training.held_out import HeldOut, held_out, write_held_out
 from djgnn.training.loop import Fitted
 from djgnn.training.next_steps import NextSteps, write_next_steps
 from djgnn.training.predictions import prediction_csv
@@ -38,6 +39,7 @@ from djgnn.training.verdict import Verdict, verdict
 FORMAT = "djgnn-run-1"
 RESULT, PREDICTIONS, HISTORY = "result.json", "predictions.csv", "history.csv"
 CONFIG, WEIGHTS, GRAPH = "config.yaml", "weights.safetensors", "graph.npz"
+HELD_OUT = "held_out.safetensors"
 CARD_BYTES, TABLE_BYTES = 2**26, 2**33
 
 
@@ -177,7 +179,8 @@ def write_run(
     card = run_card(graph, config, fitted, result, seed, promise)
     shares = fitted.calibration.probabilities(fitted.logits.cpu().numpy())
     card |= write_next_steps(folder, graph, fitted, shares, result.split) | dict(more or {})
-    write_model(folder, graph, config, fitted.module, card, fitted.history)
+    held = held_out(graph, fitted, result.split)
+    write_model(folder, graph, config, fitted.module, card, fitted.history, held)
     parts = parts_of(graph, fitted.module, result.split)
     anchors = parts.train if parts.train.any() else parts.val
     text = prediction_csv(graph, shares, card["sets"], parts, anchors)
@@ -268,14 +271,20 @@ def write_model(
     module: nn.Module,
     card: dict[str, Any],
     history: Sequence[EpochRecord],
+    held: HeldOut | None,
 ) -> None:
-    """Write what a model needs to predict again: graph, options, weights and card; its epochs."""
+    """Write what a model needs to predict again: graph, options, weights and card; its epochs.
+
+    Of a cross-fitted one also what it says about held-out nodes.
+    """
     chosen = dataclasses.replace(config, model=getattr(module, "config", config.model))
     (folder / CONFIG).write_text(chosen.to_yaml(), "utf-8")
     (folder / RESULT).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", "utf-8")
     write_npz(graph, folder / GRAPH)
     weights = {name: value.contiguous() for name, value in module.state_dict().items()}
     save_file(weights, folder / WEIGHTS, {"format": FORMAT})
+    if held is not None and held.source == "folds":
+        write_held_out(held, folder / HELD_OUT)
     with (folder / HISTORY).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(f.name for f in dataclasses.fields(EpochRecord))

@@ -2,12 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
 
+from djgnn.errors import InputError
 from djgnn.graph import Graph
+from djgnn.graph.files import readable_file
 from djgnn.training.loop import Fitted
 
 
@@ -50,3 +55,30 @@ def held_out(graph: Graph, fitted: Fitted, split: int = 0) -> HeldOut:
     nodes = np.flatnonzero((parts.test if tested else parts.val) & (y >= 0))
     shares = fitted.calibration.probabilities(fitted.logits.cpu().numpy()[nodes])
     return HeldOut("test" if tested else "validation", nodes, y[nodes], shares, {})
+
+
+def write_held_out(held: HeldOut, path: Path) -> None:
+    """Write the nodes and their probabilities; what each kind of expert says is left out."""
+    save_file({"nodes": held.nodes, "shares": held.shares}, path)
+
+
+def read_held_out(path: Path, graph: Graph) -> HeldOut:
+    """What :func:`write_held_out` wrote of a cross-fitted run.
+
+    Raises:
+        InputError: If the file is missing, damaged, or of another graph.
+    """
+    try:
+        found = load_file(readable_file(path))
+        nodes, shares = np.unique(found["nodes"]), found["shares"]
+        y = np.asarray(graph.y)[found["nodes"]]
+        if shares.shape != (nodes.size, graph.num_classes) or (y < 0).any():
+            raise ValueError(f"shape {list(shares.shape)}")
+        if not bool(((shares >= 0) & (shares <= 1)).all()):
+            raise ValueError("probabilities below 0, above 1 or missing")
+    except (InputError, IndexError, KeyError, OSError, SafetensorError, ValueError) as error:
+        raise InputError(
+            f"{path}: damaged, missing, or not of this graph; restore the file or fit again "
+            f"(got {' '.join(str(error).split())[:200]})"
+        ) from error
+    return HeldOut("folds", found["nodes"], y, shares, {})

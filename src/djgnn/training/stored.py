@@ -22,19 +22,24 @@ from djgnn.model.experts import jump_network, networks
 from djgnn.model.explain import Explanation, explain
 from djgnn.training.calibration import Calibration
 from djgnn.training.config import RunConfig
-from djgnn.training.folder import CONFIG, GRAPH, WEIGHTS, parts_of, read_card
+from djgnn.training.folder import CONFIG, GRAPH, HELD_OUT, WEIGHTS, parts_of, read_card
+from djgnn.training.held_out import HeldOut, read_held_out
 from djgnn.training.inputs import blank_djgnn, build_djgnn, dense_or_sparse, num_features
 
 
 @dataclass(frozen=True, eq=False)
 class StoredModel:
-    """A trained DJ-GNN, the graph it learned from, and what makes probabilities of its logits."""
+    """A trained DJ-GNN, the graph it learned from, and what makes probabilities of its logits.
+
+    `held` is what a cross-fitted one says about held-out nodes.
+    """
 
     module: DJGNN | DJExperts
     inputs: tuple[Any, Any]
     graph: Graph
     config: RunConfig
     card: dict[str, Any]
+    held: HeldOut | None = None
 
     @cached_property
     def calibration(self) -> Calibration:
@@ -131,6 +136,15 @@ class StoredModel:
         """Which nodes it learned from, was chosen on, and was tested on."""
         return parts_of(self.graph, self.module, int(self.card["result"]["split"]))
 
+    @cached_property
+    def judged(self) -> HeldOut:
+        """What sets are calibrated on: the folds of a cross-fitted one, else validation nodes."""
+        if self.held is not None:
+            return self.held
+        nodes = np.flatnonzero(self.parts.val)
+        y = np.asarray(self.graph.y)[nodes]
+        return HeldOut("validation", nodes, y, self.probabilities[nodes], {})
+
     @property
     def anchors(self) -> NDArray[np.bool_]:
         """The nodes whose labels it learned from."""
@@ -218,4 +232,6 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Stored
     for network in networks(module) if config.training.decoupled else ():
         if network.module.pump is not None:
             network.module.freeze_pump(network.module.view(*network.inputs_of(inputs)))
-    return StoredModel(module, inputs, graph, config, card)
+    folded = isinstance(module, DJExperts) and module.folds > 1
+    held = read_held_out(place / HELD_OUT, graph) if folded else None
+    return StoredModel(module, inputs, graph, config, card, held)
