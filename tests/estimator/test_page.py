@@ -11,9 +11,11 @@ PAGE = Path(__file__).parents[2] / "docs" / "howto" / "scikit-learn.md"
 
 
 def test_the_programs_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> None:
-    """With a few epochs, so the figures are others; as many lines are printed as the page shows."""
+    """With few experts and epochs, so other figures; it prints as many lines as the page shows."""
     text = PAGE.read_text("utf-8")
-    found: dict[str, object] = {"quick": {"epochs": 2, "hidden_channels": 4}}
+    experts = ["shares", "features", "rows"]
+    quick = {"epochs": 2, "hidden_channels": 4, "options": {"experts": experts}}
+    found: dict[str, object] = {"quick": quick}
     programs = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL)
     assert len(programs) == text.count("```python") == 5
     for program, shown in programs:
