@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from djgnn.checking import json_values
+from djgnn.errors import NotConvergedWarning
 from djgnn.graph import Graph
 from djgnn.jumps import twin_classes
 from djgnn.spectral import (
@@ -18,6 +20,7 @@ from djgnn.spectral import (
     structural_heterophily,
 )
 from djgnn.spectral.heterophily import HomophilyMethod
+from djgnn.spectral.systems import WORK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 LEAK_SHARE, LEAK_ENTRIES = 0.1, 2
 EMPTY_ROWS = 0.1
 SPREAD = ("median", "low", "high")
+ROUGH = 0.05
+"""Residual of eigenvectors that clusters are not looked for with."""
 
 
 def measure_graph(graph: Graph, seed: int = 0, structural: bool = True) -> dict[str, Any]:
@@ -33,7 +38,7 @@ def measure_graph(graph: Graph, seed: int = 0, structural: bool = True) -> dict[
     Args:
         graph: The graph.
         seed: Seed of the clusterings behind R.
-        structural: Measure R too, which needs eigenvectors; minutes beyond 100,000 nodes.
+        structural: Measure R too, which needs eigenvectors; left out where they take too long.
     """
     known = 0 if graph.y is None else int((graph.y >= 0).sum())
     found: dict[str, Any] = {
@@ -124,7 +129,7 @@ def measure_heterophily(
 ) -> dict[str, Any] | None:
     """All measures as given and symmetrised, and R with its spread; ``None`` without two classes.
 
-    R is ``None`` if it is not asked for, or the largest component has one class.
+    R is ``None`` if it is not asked for, is not defined or takes too long; `R_note` says which.
     """
     if len(_class_counts(graph)) < 2 or graph.y is None:
         return None
@@ -136,12 +141,30 @@ def measure_heterophily(
         how: {m: homophily(graph, method=m, adjacency=how) for m in get_args(HomophilyMethod)}
         for how in ("given", "symmetric")
     }
-    found["R"] = None
-    inside = graph.y[largest_component(graph)]
-    if structural and np.unique(inside[inside >= 0]).size >= 2:
-        r = structural_heterophily(graph, random_state=seed)
-        found["R"] = {key: getattr(r, key) for key in (*SPREAD, "component_share")}
+    found["R"], found["R_note"] = None, "not measured: it was not asked for"
+    if structural:
+        found["R"], found["R_note"] = _structural(graph, seed)
     return found
+
+
+def _structural(graph: Graph, seed: int) -> tuple[dict[str, Any] | None, str]:
+    """R with its spread, or why there is none."""
+    inside = np.asarray(graph.y)[largest_component(graph)]
+    classes = np.unique(inside[inside >= 0]).size
+    if classes < 2:
+        return None, "not defined: one class only in the largest component"
+    if inside.size * classes**2 > WORK:
+        return None, f"not measured: {classes:,} eigenvectors of {inside.size:,} nodes are too many"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        r = structural_heterophily(graph, random_state=seed)
+    if r.residual > ROUGH:
+        return (
+            None,
+            f"not measured: the eigenvectors are known to a residual of {r.residual:.1g} only",
+        )
+    note = f"eigenvectors to a residual of {r.residual:.1g}" if r.residual else ""
+    return {key: getattr(r, key) for key in (*SPREAD, "component_share")}, note
 
 
 def advise(size: dict[str, Any]) -> dict[str, str]:
@@ -233,8 +256,10 @@ def _heterophily_rows(found: dict[str, Any]) -> Iterable[tuple[str, str]]:
         yield method.replace("_", " ") + suffix, f"{one} as given, {two} symmetrised"
     r = found["R"]
     if r is None:
-        yield "structural heterophily R", "not measured, or one class only in the largest component"
+        yield "structural heterophily R", found["R_note"]
         return
     median, low, high = ("infinite" if r[k] is None else f"{r[k]:.2f}" for k in SPREAD)
     spread = f"{low} to {high} over ten k-means seeds"
-    yield "structural heterophily R", f"{median} ({spread}, {r['component_share']:.1%} of nodes)"
+    more = f"; {found['R_note']}" if found["R_note"] else ""
+    covered = f"{r['component_share']:.1%} of nodes"
+    yield "structural heterophily R", f"{median} ({spread}, {covered}{more})"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from djgnn.errors import DisconnectedWarning, InputError
+from djgnn.errors import DisconnectedWarning, InputError, NotConvergedWarning
 from djgnn.jumps import TwinClasses, rank_lists, twin_classes
 from djgnn.model.operators import treat
 from djgnn.report.run_data import PARTS, RunData
@@ -36,6 +36,8 @@ MOST_OF_A_JUMP = 4
 """Ranks of each jump that the page has the nodes of."""
 ADJACENCY_BYTES = 5 << 20
 SAMPLE_SIZE = 1_000
+ROUGH = 1e-2
+"""Residual of eigenvectors that U is not compared with."""
 _KINDS = {"f4": "<f4", "i2": "<i2", "u1": "<u1", "u2": "<u2", "u4": "<u4"}
 
 
@@ -265,16 +267,20 @@ def environment_payload(data: RunData) -> dict[str, Any]:
     if data.graph.num_nodes > MOST_NODES:
         return {"reason": f"left out: the graph has more than {MOST_NODES:,} nodes"}
     matrix = symmetrize(data.graph.adjacency)
+    inside = largest_component(matrix)
+    part, columns = matrix[inside][:, inside], data.u[inside].astype(np.float64)
+    count = min(columns.shape[1] + 1, max(inside.size - 1, 1))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DisconnectedWarning)
-            found = fiedler_environment(matrix, data.u)
-    except InputError as error:
+            warnings.simplefilter("ignore", NotConvergedWarning)
+            pairs = smallest_eigenpairs(part, count)
+            warnings.simplefilter("error", NotConvergedWarning)
+            found = fiedler_environment(matrix, data.u, pairs=pairs if count > 1 else None)
+    except (InputError, NotConvergedWarning) as error:
         return {"reason": f"left out: {error}"}
-    inside = largest_component(matrix)
-    part, columns = matrix[inside][:, inside], data.u[inside].astype(np.float64)
-    count = min(columns.shape[1] + 1, inside.size - 1)
-    pairs = smallest_eigenpairs(part, count)
+    if pairs.residual > ROUGH:
+        return {"reason": f"left out: the eigenvectors have a residual of {pairs.residual:.1g}"}
     degree = degrees(part)
     psi = pairs.vectors[:, 1:] / np.sqrt(degree)[:, None]
     # the columns without their degree-weighted mean, of unit length in the degree-weighted norm;
@@ -287,6 +293,7 @@ def environment_payload(data: RunData) -> dict[str, Any]:
     return {
         "component_share": found.component_share,
         "symmetrised": bool((matrix != data.graph.adjacency).nnz),
+        "residual": pairs.residual,
         "eigenvalues": pairs.values[1:],
         "energies": found.energies,
         "centred_energies": found.centred_energies,
@@ -294,6 +301,8 @@ def environment_payload(data: RunData) -> dict[str, Any]:
         "orthogonality": found.orthogonality,
         "trace_ratio": found.trace_ratio,
         "commute_rank_correlation": found.commute_rank_correlation,
+        "commute_error": found.commute_error,
+        "commute_nodes": found.commute_nodes,
         "cosine": np.abs((degree[:, None] * psi).T @ unit).T,
         "shown": inside[shown],
         "labels": data.labels[inside][shown],

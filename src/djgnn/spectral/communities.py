@@ -23,6 +23,10 @@ from djgnn.spectral.laplacians import (
     symmetrize,
 )
 from djgnn.spectral.solvers import smallest_eigenpairs, smallest_of_symmetric
+from djgnn.spectral.systems import WORK
+
+KMEANS_STEPS = 100
+"""Of a run of k-means, to judge what it costs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +40,7 @@ class StructuralHeterophily:
         high: The largest of them.
         component_share: Share of all nodes that lie in the largest component and have a known
             class: the nodes that the result covers.
+        residual: Of the eigenvectors, where the limit of work was reached before they converged.
     """
 
     median: float
@@ -43,6 +48,7 @@ class StructuralHeterophily:
     low: float
     high: float
     component_share: float
+    residual: float = 0.0
 
 
 def structural_heterophily(
@@ -70,7 +76,8 @@ def structural_heterophily(
             R depends on the arbitrary numbers that k-means gives to the clusters.
         random_state: Seed of the eigensolver, and of the first of the k-means runs.
         num_seeds: Number of k-means runs, seeds ``random_state, random_state + 1, ...``, one
-            k-means++ start each.
+            k-means++ start each; where n c^2 is large, the centres are found on a random part of
+            the nodes.
 
     Shapes:
         y ``[n]``.
@@ -109,13 +116,21 @@ def structural_heterophily(
             "structural heterophily: needs two known classes in the largest component "
             f"(got {classes.size})"
         )
-    points = smallest_eigenpairs(matrix, classes.size, random_state=random_state).vectors
+    pairs = smallest_eigenpairs(matrix, classes.size, random_state=random_state)
+    points = pairs.vectors
+    each = classes.size**2 * KMEANS_STEPS * num_seeds
+    few = min(points.shape[0], max(WORK // each, 10 * classes.size))
     operator = laplacian_matrix(matrix[known][:, known], "normalized")
     of_labels = _energy(operator, component_label[known] if coding == "integer" else codes, coding)
     of_clusters = np.empty(num_seeds)
     for run in range(num_seeds):
         means = KMeans(classes.size, n_init=1, random_state=random_state + run)
-        of_clusters[run] = _energy(operator, means.fit_predict(points)[known], coding)
+        rows = points
+        if few < points.shape[0]:
+            rng = np.random.default_rng(random_state + run)
+            rows = points[rng.choice(points.shape[0], few, replace=False)]
+        found = means.fit(rows).predict(points)
+        of_clusters[run] = _energy(operator, found[known], coding)
     values = np.full(num_seeds, np.inf)
     np.divide(of_labels, of_clusters, out=values, where=of_clusters > 0)
     return StructuralHeterophily(
@@ -124,6 +139,7 @@ def structural_heterophily(
         low=float(values.min()),
         high=float(values.max()),
         component_share=float(known.size / label.size),
+        residual=pairs.residual,
     )
 
 

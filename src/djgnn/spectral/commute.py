@@ -1,10 +1,12 @@
 """Commute times, effective resistances and escape probabilities; neighbours in an embedding."""
 
+import math
 from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
+from scipy.stats import pearsonr, rankdata, spearmanr
 
 from djgnn.errors import InputError
 from djgnn.spectral.laplacians import (
@@ -18,9 +20,13 @@ from djgnn.spectral.laplacians import (
     laplacian_matrix,
     require_undirected,
 )
-from djgnn.spectral.solvers import smallest_eigenpairs, solve_sparse
+from djgnn.spectral.solvers import smallest_eigenpairs
+from djgnn.spectral.systems import BLOCK_ENTRIES, WORK, SparseSolver
 
-BLOCK_ENTRIES = 2**22
+AT_ONCE = 16
+"""Nodes whose potentials are solved for together."""
+SAME = 1e-6
+"""Commute times that differ by a smaller part than this are equal: they are solved to 1e-8."""
 
 
 def commute_times(graph: Adjacency, pairs: ArrayLike) -> Floats:
@@ -63,25 +69,66 @@ def commute_times(graph: Adjacency, pairs: ArrayLike) -> Floats:
     first, second = index.T
     out = np.where(first == second, 0.0, np.inf)
     joined = np.flatnonzero((label[first] == label[second]) & (first != second))
+    potentials = Potentials(matrix)
     block = max(1, BLOCK_ENTRIES // max(1, label.size))
     for begin in range(0, joined.size, block):
         chosen = joined[begin : begin + block]
         current = pair_differences(index[chosen], label.size)
-        resistance = (current * _potentials(matrix, current)).sum(axis=0)
-        out[chosen] = volume[first[chosen]] * resistance
+        out[chosen] = volume[first[chosen]] * (current * potentials(current)).sum(axis=0)
     return out
 
 
-def _potentials(matrix: sp.csr_array, current: Floats, tol: float = 1e-12) -> Floats:
-    """Potentials of injected currents, 0 at the node of largest degree of each component."""
-    label = components(matrix)
-    order = np.lexsort((-degrees(matrix), label))
-    grounded = order[np.unique(label[order], return_index=True)[1]]
-    rest = np.delete(np.arange(label.size), grounded)
-    potential = np.zeros_like(current)
-    system = laplacian_matrix(matrix)[rest][:, rest]
-    potential[rest] = solve_sparse(system, current[rest], symmetric=True, tol=tol)
-    return potential
+class Potentials:
+    """Potentials of injected currents, 0 at the node of largest degree of each component.
+
+    Args:
+        matrix: An undirected graph.
+        tol: Relative residual where the system is not factorised.
+    """
+
+    def __init__(self, matrix: sp.csr_array, tol: float = 1e-12) -> None:
+        label = components(matrix)
+        order = np.lexsort((-degrees(matrix), label))
+        grounded = order[np.unique(label[order], return_index=True)[1]]
+        self.rest = np.delete(np.arange(label.size), grounded)
+        system = laplacian_matrix(matrix)[self.rest][:, self.rest]
+        self.solver = SparseSolver(system, symmetric=True, tol=tol)
+
+    def __call__(self, current: Floats) -> Floats:
+        """Solve for one current per column."""
+        potential = np.zeros_like(current)
+        potential[self.rest] = self.solver(current[self.rest])
+        return potential
+
+
+def commute_times_among(graph: sp.csr_array, nodes: Nodes, tol: float = 1e-8) -> Floats:
+    r"""Commute times between all pairs of some nodes of a connected graph, by one solve per node.
+
+    .. math:: CT(i, j) = vol (x_i(i) + x_j(j) - 2 x_i(j)), \qquad x_i = \Delta^+ e_i
+
+    up to the constants that cancel. Nodes are taken in turn until the work of the solves is beyond
+    :data:`djgnn.spectral.systems.WORK`.
+
+    Args:
+        graph: An undirected, connected graph.
+        nodes: Distinct nodes.
+        tol: Relative residual where the system is not factorised.
+
+    Shapes:
+        nodes ``[m]``, out ``[k, k]`` for the first k <= m of them.
+    """
+    potentials, n = Potentials(graph, tol), graph.shape[0]
+    columns: list[Floats] = []
+    for begin in range(0, nodes.size, AT_ONCE):
+        if potentials.solver.work > WORK:
+            break
+        current = np.zeros((n, min(AT_ONCE, nodes.size - begin)))
+        current[nodes[begin : begin + AT_ONCE], np.arange(current.shape[1])] = 1.0
+        columns.append(potentials(current)[nodes])
+    green = np.concatenate(columns, axis=1)
+    green = green[: green.shape[1]]
+    own = np.diag(green)
+    return np.asarray(degrees(graph).sum() * (own[:, None] + own - green - green.T))
 
 
 def commute_time_embedding(
@@ -132,12 +179,33 @@ def commute_time_embedding(
         current = np.stack(
             [np.bincount(upper.row, f, n) - np.bincount(upper.col, f, n) for f in flows], axis=1
         )
-        points = _potentials(part, current, tol=1e-6) * np.sqrt(degree.sum() / num)
+        points = Potentials(part, tol=1e-6)(current) * np.sqrt(degree.sum() / num)
     else:
         raise InputError(f"method: choose 'spectral' or 'sketch' (got {method!r})")
     out = np.full((inside.size, points.shape[1]), np.nan)
     out[inside] = points
     return out
+
+
+def distance_correlations(learned: Floats, exact: Floats) -> tuple[float, float, float]:
+    """Of two matrices of distances: rank correlation, that of the squares, error of the first.
+
+    The error is that of the jackknife over nodes, since pairs with a node in common are no
+    independent draws.
+    """
+    size = len(exact)
+    first, second = np.triu_indices(size, k=1)
+    one, two = learned[first, second], exact[first, second]
+    if one.size < 2 or np.ptp(one) == 0 or np.ptp(two) <= SAME * two.max():
+        return (math.nan,) * 3
+    rank, plain = float(spearmanr(one, two)[0]), float(pearsonr(one**2, two)[0])
+    if size < 4:
+        return rank, plain, math.nan
+    without = []
+    for node in range(size):
+        rest = (first != node) & (second != node)
+        without.append(np.corrcoef(rankdata(one[rest]), rankdata(two[rest]))[0, 1])
+    return rank, plain, float(np.sqrt((size - 1) * np.var(without)))
 
 
 def escape_probabilities(graph: Adjacency, pairs: ArrayLike) -> Floats:

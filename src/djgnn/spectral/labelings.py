@@ -23,7 +23,7 @@ from djgnn.spectral.laplacians import (
     normalized_adjacency,
     transition_matrix,
 )
-from djgnn.spectral.solvers import solve_sparse
+from djgnn.spectral.systems import SparseSolver
 
 
 def harmonic_extension(graph: Adjacency, border: ArrayLike, border_values: ArrayLike) -> Floats:
@@ -220,7 +220,7 @@ def _absorb(
     right = rows[:, nodes] @ values + (0.0 if source is None else source[inner][:, None])
     out = np.zeros((matrix.shape[0], values.shape[1]))
     out[nodes] = values
-    out[inner] = solve_sparse(system, right, symmetric=is_undirected(matrix))
+    out[inner] = SparseSolver(system, symmetric=is_undirected(matrix))(right)
     return out
 
 
@@ -281,7 +281,7 @@ def propagate_labels(
         scale = np.where(degree > 0, degree, 1.0) if walk else np.ones(degree.size)
         system = sp.csr_array(sp.diags_array(scale) @ (sp.eye_array(scale.size) - alpha * step))
         right = (1 - alpha) * scale[:, None] * one_hot
-        scores = solve_sparse(system, right, symmetric=is_undirected(matrix))
+        scores = SparseSolver(system, symmetric=is_undirected(matrix))(right)
     else:
         scores = one_hot.copy()
         for _ in range(num_iterations):

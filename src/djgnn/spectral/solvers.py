@@ -1,33 +1,38 @@
-"""Sparse solvers: the smallest eigenpairs, deterministic for a `random_state`; linear systems."""
+"""The smallest eigenpairs of sparse matrices, deterministic for a `random_state`."""
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, cg, eigsh, gmres, lobpcg, splu
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, lobpcg
 
 from djgnn.errors import InputError, NotConvergedWarning
 from djgnn.spectral.laplacians import (
     Adjacency,
     Floats,
     LaplacianKind,
+    Nodes,
+    components,
     connected_part,
     degrees,
     laplacian_matrix,
     require_undirected,
 )
+from djgnn.spectral.systems import WORK, factorised, narrow_order
 
 DENSE_BELOW = 1500
-SHIFT_INVERT_BELOW = 30_000
-FACTORISE_UP_TO_ROW = 20
 UNEVEN_DIAGONAL = 4.0
-LANCZOS_RESTARTS = 60
-DIRECT_BELOW = 20_000
-GMRES_RESTART = 50
+MOST_RESTARTS, LEAST_RESTARTS = 1000, 5
+MOST_STEPS, LEAST_STEPS = 400, 20
+SOLVED, RESIDUAL, SHIFT = 1e-7, 1e-9, 1e-8
+"""Largest residual of a pair that counts as found, the one that Lanczos aims at, and how far below
+the spectrum a shift lies, in units of the diagonal."""
 
 EigenMethod = Literal["auto", "dense", "lanczos", "lobpcg", "shift_invert"]
+_Solve = Callable[[sp.csr_array, int, Floats, float | None], "EigenPairs | None"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +42,13 @@ class EigenPairs:
     Attributes:
         values: ``[k]``.
         vectors: ``[n, k]``, each column of unit Euclidean length; its largest entry is positive.
+        residual: The largest norm of M v - lambda v, where the limit of work was reached: no
+            eigenvalue is off by more.
     """
 
     values: Floats
     vectors: Floats
+    residual: float = 0.0
 
 
 def smallest_eigenpairs(
@@ -82,14 +90,19 @@ def smallest_eigenpairs(
             f"num: must be between 1 and the number of nodes, {matrix.shape[0]} (got {num})"
         )
     kind: LaplacianKind = "normalized" if laplacian == "random_walk" else laplacian
-    pairs = smallest_of_symmetric(
-        laplacian_matrix(matrix, kind), num, random_state=random_state, method=method
-    )
+    operator, label = laplacian_matrix(matrix, kind), components(matrix)
+    if num <= label.max() + 1 and method == "auto":  # constant on a component each
+        pairs = _kernel(matrix, label, num, kind)
+    else:
+        pairs = smallest_of_symmetric(
+            operator, num, random_state=random_state, method=method, floor=0.0
+        )
     if laplacian != "random_walk":
         return pairs
     root = np.sqrt(degrees(matrix))
     vectors = pairs.vectors / np.where(root > 0, root, 1.0)[:, None]
-    return _oriented(pairs.values, vectors / np.linalg.norm(vectors, axis=0))
+    found = _oriented(pairs.values, vectors / np.linalg.norm(vectors, axis=0))
+    return replace(found, residual=pairs.residual)
 
 
 def fiedler_pair(
@@ -136,8 +149,12 @@ def smallest_of_symmetric(
     random_state: int = 0,
     method: EigenMethod = "auto",
     start: Floats | None = None,
+    floor: float | None = None,
 ) -> EigenPairs:
     """The `num` algebraically smallest eigenpairs of any sparse symmetric matrix.
+
+    Every method has a limit of work (:data:`djgnn.spectral.systems.WORK`). If none reaches a
+    residual of 1e-7 within it, the best pairs are returned with a warning that has their residual.
 
     Args:
         matrix: Symmetric.
@@ -145,6 +162,7 @@ def smallest_of_symmetric(
         random_state: Seed of the starting vector, unless `start` is given.
         method: As in :func:`smallest_eigenpairs`.
         start: Starting vector ``[n]`` of the iteration, for a sequence of similar problems.
+        floor: What no eigenvalue is below, if that is known.
 
     Returns:
         The pairs, ascending.
@@ -164,81 +182,130 @@ def smallest_of_symmetric(
         start = np.random.default_rng(random_state).standard_normal(n)
     diagonal = matrix.diagonal()
     uneven = diagonal.min() > 0 and diagonal.max() > UNEVEN_DIAGONAL * diagonal.mean()
-    if method == "lobpcg" or (method == "auto" and uneven):
-        pairs = _lobpcg(matrix, num, random_state)
-        if pairs is not None:
+    iterations: list[_Solve] = [_lobpcg, _lanczos] if uneven else [_lanczos, _lobpcg]
+    choices: dict[str, list[_Solve]] = {
+        "auto": [_shift_invert, *iterations],
+        "shift_invert": [_shift_invert, *iterations],
+        "lanczos": [_lanczos, _lobpcg],
+        "lobpcg": [_lobpcg, _lanczos],
+    }
+    best: tuple[float, EigenPairs] | None = None
+    for solve in choices[method]:
+        pairs = solve(matrix, num, start, floor)
+        if pairs is None:
+            continue
+        rest = matrix @ pairs.vectors - pairs.vectors * pairs.values
+        residual = float(np.linalg.norm(rest, axis=0).max())
+        if residual <= SOLVED * max(1.0, float(abs(diagonal).mean())):
             return pairs
-    # Beyond some twenty entries a row the factors of a graph without geometry are nearly dense.
-    cheap = n < SHIFT_INVERT_BELOW and matrix.nnz <= FACTORISE_UP_TO_ROW * n
-    if method != "shift_invert":
-        pairs = _lanczos(matrix, num, start, last_resort=not (method == "auto" and cheap))
-        if pairs is not None:
-            return pairs
-    # Lanczos on (M - s I)^-1 with s just below the spectrum (Gershgorin).
-    radius = np.asarray(abs(matrix).sum(axis=1)).ravel() - abs(diagonal)
-    shift = min(float((diagonal - radius).min()), 0.0) - 1e-3 * max(1.0, abs(diagonal).mean())
-    return _oriented(*eigsh(sp.csc_array(matrix), k=num, sigma=shift, which="LM", v0=start))
+        if best is None or residual < best[0]:
+            best = residual, pairs
+    if best is None:  # too few nodes for blocks
+        return smallest_of_symmetric(matrix, num, method="dense")
+    warnings.warn(
+        f"eigenpairs: {num} of a matrix of {n} rows are known to a residual of {best[0]:.1g}, not "
+        f"of {SOLVED:g}, within the limit of work",
+        NotConvergedWarning,
+        stacklevel=2,
+    )
+    return replace(best[1], residual=best[0])
 
 
-def _lobpcg(matrix: sp.csr_array, num: int, random_state: int) -> EigenPairs | None:
-    """Block iteration preconditioned by the diagonal; None if it did not converge."""
+def _shift_invert(
+    matrix: sp.csr_array, num: int, start: Floats, floor: float | None
+) -> EigenPairs | None:
+    """Lanczos on (M - s I)^-1, s just below the spectrum; None where the factors are large."""
+    order, n = narrow_order(matrix), matrix.shape[0]
+    if order is None:
+        return None
+    size = max(1.0, float(abs(matrix.diagonal()).mean()))
+    if floor is None:  # Gershgorin
+        radius = np.asarray(abs(matrix).sum(axis=1)).ravel() - abs(matrix.diagonal())
+        floor, size = min(float((matrix.diagonal() - radius).min()), 0.0), 1e5 * size
+    solve = factorised(sp.csr_array(matrix - (floor - SHIFT * size) * sp.eye_array(n)), order)
+    inverse = LinearOperator((n, n), matvec=solve, dtype=np.float64)
+    try:
+        options = {"k": num, "which": "LA", "v0": start, "maxiter": MOST_RESTARTS}
+        vectors = eigsh(inverse, ncv=min(n - 1, 2 * num + 20), **options)[1]
+    except ArpackNoConvergence:
+        return None
+    return _of_span(matrix, vectors)
+
+
+def _lobpcg(
+    matrix: sp.csr_array, num: int, start: Floats, floor: float | None
+) -> EigenPairs | None:
+    """Block iteration preconditioned by the diagonal; None where blocks are too wide."""
     n, block = matrix.shape[0], num + max(4, num // 2)
     if 5 * block > n:
         return None
-    start = np.random.default_rng(random_state).standard_normal((n, block))
+    others = np.random.default_rng(0).standard_normal((n, block - 1))
     inverse = sp.diags_array(1.0 / np.maximum(np.abs(matrix.diagonal()), 1e-12))
+    steps = int(np.clip(WORK // (block * (matrix.nnz + 10 * n * block)), LEAST_STEPS, MOST_STEPS))
     with warnings.catch_warnings():
-        # It warns about the surplus columns of the block too; the residuals decide below.
+        # It warns about the surplus columns of the block too; the caller looks at residuals.
         warnings.simplefilter("ignore", UserWarning)
-        values, vectors = lobpcg(matrix, start, M=inverse, tol=1e-9, maxiter=400, largest=False)
+        first = np.column_stack([start, others])
+        values, vectors = lobpcg(matrix, first, M=inverse, tol=1e-9, maxiter=steps, largest=False)
     best = np.argsort(values)[:num]
-    values, vectors = values[best], vectors[:, best]
-    residual = np.linalg.norm(matrix @ vectors - vectors * values, axis=0)
-    return _oriented(values, vectors) if residual.max() < 1e-7 else None
+    return _oriented(values[best], vectors[:, best])
 
 
 def _lanczos(
-    matrix: sp.csr_array, num: int, start: Floats, *, last_resort: bool
+    matrix: sp.csr_array, num: int, start: Floats, floor: float | None
 ) -> EigenPairs | None:
-    """Implicitly restarted Lanczos at the lower end.
+    """Implicitly restarted Lanczos on the mirrored matrix c I - M; None if it did not converge.
 
-    None if it did not converge; as the last resort a looser result with a warning. A missed one of
-    two nearly equal eigenvalues is found by shifting what was found above the spectrum.
+    In the mirror small eigenvalues are large, so that their error is relative to c and not to zero.
+    A missed one of two nearly equal eigenvalues is found by moving what was found to the other end.
     """
     n = matrix.shape[0]
     width = min(n - 1, 2 * num + 40)
-    restarts = 20 * LANCZOS_RESTARTS if last_resort else LANCZOS_RESTARTS
-    above = 2.0 * float(abs(matrix).sum(axis=1).max())
+    restarts = min(WORK // ((width - num) * (matrix.nnz + 2 * n * width)), MOST_RESTARTS)
+    if restarts < LEAST_RESTARTS:
+        return None
+    above = float(abs(matrix).sum(axis=1).max())
+    vectors = np.zeros((n, 0))
 
-    def shifted(x: Floats) -> Floats:
-        return np.asarray(matrix @ x + above * (vectors @ (vectors.T @ x)))
+    def mirrored(x: Floats) -> Floats:
+        turned = above * x - matrix @ x
+        return np.asarray(turned - 2 * above * (vectors @ (vectors.T @ x)))
 
-    rest = LinearOperator((n, n), matvec=shifted, dtype=np.float64)
-    options = {"which": "SA", "maxiter": restarts}
+    mirror = LinearOperator((n, n), matvec=mirrored, dtype=np.float64)
+    options = {"which": "LA", "maxiter": restarts}
     one = options | {"k": 1, "ncv": min(n - 1, 40)}
     try:
-        tol = 1e-10 if n < SHIFT_INVERT_BELOW else 1e-8
-        values, vectors = eigsh(matrix, k=num, v0=start, ncv=width, tol=tol, **options)
+        found = eigsh(mirror, k=num, v0=start, ncv=width, tol=RESIDUAL / above, **options)
+        values, vectors = above - found[0], found[1]
         for _ in range(num):
             worst = int(values.argmax())
             fresh = start - vectors @ (vectors.T @ start)
-            value, vector = eigsh(rest, v0=fresh, tol=1e-2, **one)
-            if value[0] >= values[worst] - 1e-8 * above:
+            rough = max(1e-2 * abs(values[worst]), RESIDUAL) / above
+            value, vector = eigsh(mirror, v0=fresh, tol=rough, **one)
+            if above - value[0] >= values[worst] - 1e-8 * above:
                 break
-            value, vector = eigsh(rest, v0=vector[:, 0], tol=1e-10, **one)
-            values[worst], vectors[:, worst] = value[0], vector[:, 0]
-    except ArpackNoConvergence as stalled:
-        if not last_resort:
-            return None
-        warnings.warn(
-            f"eigenpairs: Lanczos found {stalled.eigenvalues.size} of {num} pairs in {restarts} "
-            f"restarts on {n} nodes; the rest come from a looser run, use method='shift_invert' "
-            "if memory allows",
-            NotConvergedWarning,
-            stacklevel=2,
-        )
-        values, vectors = eigsh(matrix, k=num, which="SA", v0=start, ncv=width, tol=1e-3)
-    return _oriented(values, vectors)
+            value, vector = eigsh(mirror, v0=vector[:, 0], tol=RESIDUAL / above, **one)
+            values[worst], vectors[:, worst] = above - value[0], vector[:, 0]
+    except ArpackNoConvergence:
+        return None
+    return _of_span(matrix, vectors)
+
+
+def _kernel(matrix: sp.csr_array, label: Nodes, num: int, kind: LaplacianKind) -> EigenPairs:
+    """Eigenvectors of the eigenvalue 0 of a Laplacian, of the `num` largest components."""
+    size = np.sqrt(degrees(matrix)) if kind == "normalized" else np.ones(label.size)
+    size = np.where((size == 0), 1.0, size)  # an isolated node
+    nodes = np.flatnonzero(label < num)
+    vectors = np.zeros((label.size, num))
+    vectors[nodes, label[nodes]] = size[nodes]
+    return _oriented(np.zeros(num), vectors / np.linalg.norm(vectors, axis=0))
+
+
+def _of_span(matrix: sp.csr_array, vectors: Floats) -> EigenPairs:
+    """The eigenpairs of a matrix in the span of some vectors (Rayleigh and Ritz)."""
+    basis = np.linalg.qr(vectors)[0]
+    values, turn = np.linalg.eigh(basis.T @ (matrix @ basis))
+    return _oriented(values, basis @ turn)
 
 
 def _oriented(values: Floats, vectors: Floats) -> EigenPairs:
@@ -247,48 +314,3 @@ def _oriented(values: Floats, vectors: Floats) -> EigenPairs:
     vectors = vectors[:, order]
     largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
     return EigenPairs(values[order], vectors * np.where(largest < 0, -1.0, 1.0))
-
-
-def solve_sparse(
-    matrix: sp.csr_array, rhs: Floats, *, symmetric: bool, tol: float = 1e-12
-) -> Floats:
-    r"""Solve :math:`M X = B` for a sparse, diagonally dominant :math:`M`.
-
-    Below 20,000 unknowns by one sparse factorisation for all columns; above by conjugate gradients
-    (GMRES if not symmetric) with a diagonal preconditioner, memory O(nnz).
-
-    Args:
-        matrix: Square, with a positive diagonal.
-        rhs: One or more right-hand sides.
-        symmetric: Whether ``matrix`` is symmetric positive definite.
-        tol: Relative residual of the iterative methods.
-
-    Shapes:
-        matrix ``[m, m]``, rhs ``[m, c]``, out ``[m, c]``.
-
-    Example:
-        >>> solve_sparse(sp.csr_array([[2.0, -1.0], [-1.0, 2.0]]), np.ones((2, 1)),
-        ...              symmetric=True).round(12).tolist()
-        [[1.0], [1.0]]
-    """
-    size = matrix.shape[0]
-    if size == 0 or rhs.shape[1] == 0:
-        return np.zeros(rhs.shape)
-    if size < DIRECT_BELOW:
-        ordering = "MMD_AT_PLUS_A" if symmetric else "COLAMD"
-        factor = splu(sp.csc_array(matrix), permc_spec=ordering)
-        return np.asarray(factor.solve(np.ascontiguousarray(rhs)))
-    limit = max(1000, 10 * int(np.sqrt(size)))
-    options = {"rtol": tol, "maxiter": limit, "M": sp.diags_array(1.0 / matrix.diagonal())}
-    if not symmetric:
-        options |= {"restart": GMRES_RESTART, "maxiter": limit // GMRES_RESTART}
-    found = [(cg if symmetric else gmres)(matrix, column, **options) for column in rhs.T]
-    stalled = sum(info != 0 for _, info in found)
-    if stalled:
-        warnings.warn(
-            f"linear solve: {stalled} of {rhs.shape[1]} right-hand sides did not reach a relative "
-            f"residual of {tol:g} in {limit} steps",
-            NotConvergedWarning,
-            stacklevel=2,
-        )
-    return np.stack([solution for solution, _ in found], axis=1)

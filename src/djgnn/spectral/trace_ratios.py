@@ -1,19 +1,19 @@
 """The trace-ratio problem behind the pump: its minimum, bounds, and how close U comes."""
 
+import math
 import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.stats import pearsonr, spearmanr
+from scipy.spatial.distance import cdist
 
 from djgnn.errors import InputError, NotConvergedWarning
-from djgnn.spectral.commute import commute_times, embedding_distances
+from djgnn.spectral.commute import commute_times_among, distance_correlations
 from djgnn.spectral.laplacians import (
     Adjacency,
     Floats,
-    Nodes,
     check_rows,
     connected_part,
     degrees,
@@ -21,7 +21,7 @@ from djgnn.spectral.laplacians import (
     rayleigh_quotients,
     require_undirected,
 )
-from djgnn.spectral.solvers import smallest_eigenpairs, smallest_of_symmetric
+from djgnn.spectral.solvers import EigenPairs, smallest_eigenpairs, smallest_of_symmetric
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,6 +240,9 @@ class FiedlerEnvironment:
         commute_rank_correlation: Spearman correlation of :math:`\|U_i - U_j\|` with commute times.
         commute_correlation: Pearson correlation of :math:`\|U_i - U_j\|^2` with commute times; 1 if
             Corollary 1 held.
+        commute_error: Standard error of the rank correlation, by the jackknife over the nodes whose
+            pairs it is taken of; 0 if these are all.
+        commute_nodes: How many nodes these are.
         component_share: Share of the nodes in the largest component.
     """
 
@@ -254,20 +257,28 @@ class FiedlerEnvironment:
     trace_ratio_orthonormal: float
     commute_rank_correlation: float
     commute_correlation: float
+    commute_error: float
+    commute_nodes: int
     component_share: float
 
 
 def fiedler_environment(
-    graph: Adjacency, u: ArrayLike, *, num_pairs: int = 2000, random_state: int = 0
+    graph: Adjacency,
+    u: ArrayLike,
+    *,
+    num_pairs: int = 30_000,
+    random_state: int = 0,
+    pairs: EigenPairs | None = None,
 ) -> FiedlerEnvironment:
     r"""Measure a matrix U, learned or not, against the exact theory (Theorem 1, Corollary 1).
 
     Args:
         graph: An undirected graph.
         u: One function per column.
-        num_pairs: Random pairs of different nodes for the correlations; all pairs if there are not
-            more.
-        random_state: Seed of the pairs.
+        num_pairs: Pairs of nodes for the correlations: all pairs of so many random nodes, fewer
+            where the solves would take too long (:func:`commute_times_among`).
+        random_state: Seed of these nodes.
+        pairs: The smallest eigenpairs of the largest component, two or more, if they are known.
 
     Shapes:
         u ``[n, p]``.
@@ -288,7 +299,7 @@ def fiedler_environment(
         raise InputError("u: must be finite everywhere (got NaN or inf)")
     inside, part = connected_part(graph, where="fiedler environment")
     columns, degree = check_rows(u, inside.size, where="u")[inside], degrees(part)
-    pairs = smallest_eigenpairs(part, 2)
+    pairs = pairs or smallest_eigenpairs(part, 2)
     psi = pairs.vectors[:, 1] / np.sqrt(degree)
     centred = columns - (degree @ columns) / degree.sum()
     unit = _unit(centred, np.sqrt(degree @ centred**2))
@@ -297,12 +308,13 @@ def fiedler_environment(
     left, size, _ = np.linalg.svd(centred * np.sqrt(degree)[:, None], full_matrices=False)
     basis = left[:, size > 1e-10 * max(float(size.max(initial=0.0)), 1e-300)]
     share = ((basis.T @ pairs.vectors[:, 1]) ** 2).sum()
-    rank = int(np.linalg.matrix_rank(columns))
-    independent = rank == columns.shape[1]
+    independent = (width := int(np.linalg.matrix_rank(columns))) == columns.shape[1]
     euclidean = _unit(columns, np.linalg.norm(columns, axis=0))
-    sample = _sample_pairs(degree.size, num_pairs, random_state)
-    learned, exact = embedding_distances(columns, sample), commute_times(part, sample)
-    vary = np.ptp(learned) > 0 and np.ptp(exact) > 1e-9 * exact.max()
+    rng, most = np.random.default_rng(random_state), round((1 + math.sqrt(1 + 8 * num_pairs)) / 2)
+    nodes = rng.choice(degree.size, min(most, degree.size), replace=False)
+    exact = commute_times_among(part, nodes)
+    learned = cdist(columns[nodes[: len(exact)]], columns[nodes[: len(exact)]])
+    rank, plain, error = distance_correlations(learned, exact)
     return FiedlerEnvironment(
         fiedler_value=float(pairs.values[1]),
         energies=rayleigh_quotients(part, columns),
@@ -310,13 +322,15 @@ def fiedler_environment(
         fiedler_distances=np.sqrt(np.maximum(2.0 - 2.0 * cosine, 0.0)),
         fiedler_share=float(np.clip(share, 0.0, 1.0)),
         orthogonality=float(np.linalg.norm(euclidean.T @ euclidean - np.eye(columns.shape[1]))),
-        rank=rank,
+        rank=width,
         trace_ratio=trace_ratio(part, columns),
         trace_ratio_orthonormal=(
             trace_ratio(part, columns, orthonormalize=True) if independent else float("nan")
         ),
-        commute_rank_correlation=float(spearmanr(learned, exact)[0]) if vary else float("nan"),
-        commute_correlation=float(pearsonr(learned**2, exact)[0]) if vary else float("nan"),
+        commute_rank_correlation=rank,
+        commute_correlation=plain,
+        commute_error=0.0 if len(exact) == degree.size else error,
+        commute_nodes=len(exact),
         component_share=float(inside.mean()),
     )
 
@@ -325,12 +339,3 @@ def _unit(columns: Floats, length: Floats) -> Floats:
     """Columns over their lengths; NaN for a column that is zero up to rounding."""
     floor = 1e-12 * max(1.0, float(np.abs(columns).max(initial=0.0)))
     return columns / np.where(length > floor, length, np.nan)
-
-
-def _sample_pairs(n: int, num_pairs: int, random_state: int) -> Nodes:
-    """All pairs of different nodes, or so many random ones."""
-    if n * (n - 1) // 2 <= num_pairs:
-        return np.stack(np.triu_indices(n, k=1), axis=1)
-    rng = np.random.default_rng(random_state)
-    first = rng.integers(0, n, num_pairs)
-    return np.stack([first, (first + rng.integers(1, n, num_pairs)) % n], axis=1)

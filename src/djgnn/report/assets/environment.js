@@ -56,7 +56,8 @@ theory.push(function environmentView() {
   byId("environment-view").hidden = false;
   note.textContent = `${f.symmetrised ? "The symmetrised graph's" : "The graph's"} largest component, ${whole(f.num_nodes)} nodes (${percent(100 * f.component_share, 1)} of all).`
     + ` The columns of U together hold ${percent(100 * f.fiedler_share, 1)} of the Fiedler vector ψ2; their trace ratio is ${fixed(f.trace_ratio, 3)};`
-    + ` distances in U follow commute times with a rank correlation of ${fixed(f.commute_rank_correlation, 2)}.`
+    + ` distances in U follow commute times with a rank correlation of ${fixed(f.commute_rank_correlation, 2)}${f.commute_error ? ` (standard error ${fixed(f.commute_error, 2)}, pairs of ${whole(f.commute_nodes)} random nodes)` : ""}.`
+    + (f.residual ? ` The eigenvectors are known to a residual of ${f.residual.toPrecision(1)}.` : "")
     + (f.shown.length < f.num_nodes ? ` The scatter shows a random ${whole(f.shown.length)} of the nodes.` : "");
   drawEnergies(f);
   drawCosine(f);
