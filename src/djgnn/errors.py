@@ -7,7 +7,14 @@ MOST_LISTED = 20
 
 
 class InputError(ValueError):
-    """What came in cannot be used. The message says what, where and how to correct it."""
+    """What came in cannot be used. The message says what, where and how to correct it.
+
+    Example:
+        >>> from djgnn import Graph
+        >>> Graph([[0, 1], [1, 5]], 3)
+        Traceback (most recent call last):
+        djgnn.errors.InputError: edge_index[1, 1]: ...
+    """
 
 
 class TableError(InputError):

@@ -44,6 +44,14 @@ def test_every_public_name_has_a_page() -> None:
     assert len({name.lower() for name in pages}) == len(pages)  # for file systems that ignore case
 
 
+@pytest.mark.parametrize("package", public_packages())
+def test_every_public_function_and_class_has_an_example(package: str) -> None:
+    module = importlib.import_module(package)
+    values = {name: getattr(module, name) for name in module.__all__}
+    lacking = [n for n, v in values.items() if callable(v) and ">>>" not in (v.__doc__ or "")]
+    assert not lacking
+
+
 @pytest.mark.usefixtures("extensions")
 def test_commands_and_messages_are_listed() -> None:
     from commands import commands

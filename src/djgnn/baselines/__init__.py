@@ -37,7 +37,14 @@ __all__ = [
 def build_baseline(
     config: BaselineConfig, graph: Graph, device: torch.device | str = "cpu"
 ) -> tuple[nn.Module, tuple[Any, Any]]:
-    """A baseline and its inputs: features, and edges along which messages flow."""
+    """A baseline and its inputs: features, and edges along which messages flow.
+
+    Example:
+        >>> from djgnn.graph import heterophilic_sbm
+        >>> module, (x, edge_index) = build_baseline(baseline_config("gcn"), heterophilic_sbm(160))
+        >>> module(x, edge_index).shape[1]
+        4
+    """
     options = options_of(config.model)(**config.options)
     seen = treat_features(graph, options.features)
     sizes = (num_features(seen), seen.num_classes, seen.num_nodes)

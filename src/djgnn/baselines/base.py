@@ -43,6 +43,10 @@ class Options:
 
     Raises:
         ValueError: For a value that is not allowed.
+
+    Example:
+        >>> Options(adjacency="given").adjacency
+        'given'
     """
 
     adjacency: Adjacency = "symmetric"

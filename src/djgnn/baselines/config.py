@@ -75,6 +75,10 @@ def options_of(model: str) -> type[Options]:
 
     Raises:
         ValueError: If there is no such baseline.
+
+    Example:
+        >>> options_of("gcn")(num_layers=3).dropout
+        0.5
     """
     return cast(type[Options], get_type_hints(model_class(model))["options"])
 
@@ -195,7 +199,12 @@ def baseline_config(model: str, dataset: str | None = None, **changes: Any) -> B
 
 
 def published(model: str) -> list[str]:
-    """Data sets for which a baseline's published settings are known."""
+    """Data sets for which a baseline's published settings are known.
+
+    Example:
+        >>> "texas" in published("gcnii")
+        True
+    """
     return sorted(_file(model).get("datasets", {}))
 
 
@@ -210,6 +219,10 @@ def search_space(model: str) -> dict[str, Any]:
 
     Raises:
         ValueError: If there is no such model.
+
+    Example:
+        >>> search_space("gcn")["dropout"]
+        {'values': [0.0, 0.2, 0.4, 0.5, 0.6, 0.8]}
     """
     if model != "djgnn":
         model_class(model)

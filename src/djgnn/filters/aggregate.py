@@ -38,6 +38,12 @@ def aggregate(table: FilterTable, h: Tensor, rows: Tensor | None = None) -> Tens
 
     Shapes:
         h ``[n, branches * hidden]``, result the same or ``[rows, branches * hidden]``.
+
+    Example:
+        >>> from djgnn.filters import FilterTable
+        >>> table = FilterTable(torch.tensor([[0, 1], [1, 0]]), torch.ones(2, 2), ((2,),))
+        >>> aggregate(table, torch.tensor([[1.0], [3.0]])).round().tolist()  # half each
+        [[2.0], [2.0]]
     """
     index, value = normalized_entries(table)
     if rows is not None:
@@ -60,6 +66,13 @@ def aggregate_rows(
     Shapes:
         table and nodes ``[m]``, own ``[r]``, near ``[r, R]``, h ``[m, branches * hidden]``, result
         ``[r, branches * hidden]``.
+
+    Example:
+        >>> from djgnn.filters import FilterTable
+        >>> table = FilterTable(torch.tensor([[0, 1], [1, 0]]), torch.ones(2, 2), ((2,),))
+        >>> nodes, h = torch.tensor([0, 1]), torch.tensor([[1.0], [3.0]])
+        >>> aggregate_rows(table, nodes, torch.tensor([0]), torch.tensor([[0, 1]]), h).round()
+        tensor([[2.]])
     """
     layout = _layout(table.branches, own.numel(), h.device)
     value, inverse_root = _looped_values(table, nodes[:, None], layout)

@@ -14,6 +14,11 @@ class FilterTable:
 
     Shapes:
         index ``[n, R]`` (node of each rank), weight ``[n, R]`` (its coefficient).
+
+    Example:
+        >>> table = FilterTable(torch.tensor([[0, 1], [1, 0]]), torch.ones(2, 2), ((1,), (2,)))
+        >>> len(table.branches)  # one keeps rank 1, the other rank 2
+        2
     """
 
     index: Tensor
@@ -58,6 +63,15 @@ def filter_table(
 
     Shapes:
         u ``[n, p]``.
+
+    Example:
+        >>> from djgnn.jumps import rank_lists, single_classes
+        >>> u = torch.tensor([[0.0], [1.0], [3.0]])
+        >>> table = filter_table(u, rank_lists(u, single_classes(3), 2), ((1,), (2,)))
+        >>> table.index.tolist()
+        [[0, 1], [1, 0], [2, 1]]
+        >>> [round(w, 4) for w in table.weight[:, 1].tolist()]  # exp(-1), exp(-1), exp(-2)
+        [0.3679, 0.3679, 0.1353]
     """
     twins = hierarchy.twins
     weight = rank_weights(u, twins, hierarchy.ranks, scale)

@@ -23,6 +23,13 @@ class Arrivals:
     Shapes:
         node ``[m]`` (their place in the later graph), x ``[m, F]``; outgoing and incoming
         ``[m, n]`` (row i: weights of the edges from, and to, new node i); among ``[m, m]``.
+
+    Example:
+        >>> known = Graph([[0, 1], [1, 0]], 2, node_names=("a", "b"))
+        >>> later = Graph([[0, 2], [1, 0]], 3, node_names=("a", "b", "c"))
+        >>> new, _ = arrivals(later, known)
+        >>> new.names, new.outgoing.toarray().tolist()
+        (('c',), [[1.0, 0.0]])
     """
 
     node: NDArray[np.int64]
@@ -154,6 +161,12 @@ def check_related(later: Graph, known: Graph) -> None:
     Raises:
         InputError: If no name is known; if without names the first nodes are not the known graph;
             or if of the edges between known names less than half are known.
+
+    Example:
+        >>> known = Graph([[0, 1], [1, 0]], 2, node_names=("a", "b"))
+        >>> check_related(Graph([[0], [1]], 2, node_names=("x", "y")), known)
+        Traceback (most recent call last):
+        djgnn.errors.InputError: graph: ...
     """
     place, n = _places(later, known), known.num_nodes
     problem = ""

@@ -250,7 +250,13 @@ class Graph:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Three disjoint sets of nodes, as boolean masks of length n."""
+    """Three disjoint sets of nodes, as boolean masks of length n.
+
+    Example:
+        >>> split = Split(*np.eye(3, dtype=bool))
+        >>> np.flatnonzero(split.val).tolist()
+        [1]
+    """
 
     train: NDArray[np.bool_]
     val: NDArray[np.bool_]

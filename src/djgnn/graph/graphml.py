@@ -201,6 +201,13 @@ def write_graphml(graph: Graph, path: str | Path, split: int | None = 0) -> None
     Raises:
         InputError: If a name is empty or has characters that XML cannot hold, or the file cannot
             be written.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_graphml(Graph([[0, 1], [1, 2]], 3), f"{folder}/path.graphml")
+        ...     read_graphml(f"{folder}/path.graphml").num_edges
+        2
     """
     check_writable(graph, NOT_XML)
     key = '<key id="{0}" for="{1}" attr.name="{0}" attr.type="{2}">{3}</key>\n'

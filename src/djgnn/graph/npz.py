@@ -93,6 +93,14 @@ def write_npz(graph: Graph, path: str | Path) -> None:
 
     Raises:
         InputError: If the place cannot be written, or a name ends in a NUL character.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> graph = Graph([[0, 1], [1, 2]], 3)
+        >>> with TemporaryDirectory() as folder:
+        ...     write_npz(graph, f"{folder}/path.npz")
+        ...     read_npz(f"{folder}/path.npz").content_hash == graph.content_hash
+        True
     """
     arrays: dict[str, Any] = {"edge_index": graph.edge_index.astype(np.int32)}
     if isinstance(graph.x, sp.csr_array):

@@ -165,6 +165,14 @@ def available(data: str | Path | None = None) -> dict[str, Path]:
 
     Args:
         data: A folder to look in first; of two files of one name the first is used.
+
+    Example:
+        >>> from djgnn.graph import heterophilic_sbm, write_npz
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_npz(heterophilic_sbm(160), f"{folder}/mine.npz")
+        ...     "mine" in available(folder)
+        True
     """
     found: dict[str, Path] = {}
     for folder in folders(data):

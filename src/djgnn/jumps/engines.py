@@ -87,6 +87,11 @@ def choose_engine(name: str, points: Tensor) -> Engine:
 
     Raises:
         ValueError: If there is no such engine.
+
+    Example:
+        >>> import torch
+        >>> choose_engine("auto", torch.zeros(10, 5)) is ENGINES["kdtree"]
+        True
     """
     if name == "auto":
         few_dimensions = points.shape[1] <= KDTREE_MAX_DIMENSION

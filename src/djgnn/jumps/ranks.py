@@ -30,6 +30,12 @@ class JumpHierarchy:
 
     Shapes:
         ranks ``[m, R]``, with twins.class_of ``[n]``.
+
+    Example:
+        >>> from djgnn.jumps import single_classes
+        >>> found = rank_lists(torch.tensor([[0.0], [1.0], [3.0]]), single_classes(3), 2)
+        >>> found.index.tolist()  # each node comes first in its own list
+        [[0, 1], [1, 0], [2, 1]]
     """
 
     ranks: Tensor

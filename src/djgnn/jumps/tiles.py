@@ -108,6 +108,10 @@ class SearchMemory:
     bound those to the new ones. The result depends on neither: boxes and bounds are computed from
     the new positions. `by_products` says which of two exact kernels was found faster for this
     order.
+
+    Example:
+        >>> SearchMemory().age
+        0
     """
 
     max_age: int = 50

@@ -23,6 +23,11 @@ class TwinClasses:
 
     Shapes:
         class_of ``[n]``, members ``[n]``, start, count, representative ``[m]``.
+
+    Example:
+        >>> twins = TwinClasses.from_labels([0, 1, 0])
+        >>> twins.class_of.tolist(), twins.members.tolist(), twins.count.tolist()
+        ([0, 1, 0], [0, 2, 1], [2, 1])
     """
 
     class_of: Tensor
@@ -100,7 +105,12 @@ def twin_classes(matrix: sp.sparray) -> TwinClasses:
 
 
 def single_classes(num_nodes: int) -> TwinClasses:
-    """Every node alone: what f(I) has, where no two rows are equal."""
+    """Every node alone: what f(I) has, where no two rows are equal.
+
+    Example:
+        >>> single_classes(3).class_of.tolist()
+        [0, 1, 2]
+    """
     return TwinClasses.from_labels(np.arange(num_nodes))
 
 

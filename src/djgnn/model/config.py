@@ -74,6 +74,13 @@ class ModelConfig:
 
     Raises:
         ValueError: For a value that is not allowed.
+
+    Example:
+        >>> ModelConfig(num_jumps=3).replace(support="paper").support
+        'paper'
+        >>> ModelConfig(num_jumps=0)
+        Traceback (most recent call last):
+        ValueError: num_jumps must be a whole number of at least 1 and below 2^31 or auto (got 0)
     """
 
     experts: tuple[Expert, ...] = NETWORK_NAMES
@@ -125,6 +132,10 @@ def preset(name: str) -> dict[str, Any]:
 
     Raises:
         ValueError: If there is no such preset.
+
+    Example:
+        >>> preset("author")["model"]["support"]
+        'author'
     """
     if name not in PRESETS:
         raise ValueError(f"preset must be one of {', '.join(PRESETS)} (got '{name}')")

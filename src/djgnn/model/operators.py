@@ -25,6 +25,12 @@ class GraphOperators:
 
     Shapes:
         adjacency, homophilic ``[n, n]``; degree ``[n]``; volume scalar.
+
+    Example:
+        >>> import scipy.sparse as sp
+        >>> operators = graph_operators(sp.csr_array(np.array([[0.0, 1.0], [0.0, 0.0]])))
+        >>> operators.degree.tolist(), operators.volume.item()
+        ([1.0, 0.0], 1.0)
     """
 
     adjacency: SparseOperator
@@ -199,6 +205,12 @@ def graph_operators(
         twins: Look for nodes with equal rows; off for the f(I) ablation, where none exist.
         dtype: Precision of the values.
         device: Where they live.
+
+    Example:
+        >>> import scipy.sparse as sp
+        >>> a = sp.csr_array(np.array([[0.0, 1.0], [0.0, 0.0]]))
+        >>> graph_operators(a, pump_adjacency="symmetric").degree.tolist()
+        [1.0, 1.0]
     """
     parts = Parts(adjacency, dtype, device)
     return parts.operators(pump_adjacency, homophilic_adjacency, mean, twins)

@@ -153,6 +153,13 @@ class DJOutput:
 
     Shapes:
         logits ``[n, classes]``, embeddings of each branch ``[n, width]``, alpha ``[blocks]``.
+
+    Example:
+        >>> from djgnn.model import DJGNN
+        >>> model = DJGNN(3, 8, 2, num_nodes=6, num_jumps=2)
+        >>> output = model.run(torch.rand(6, 3), torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]]))
+        >>> output.logits.shape, output.pump.u.shape
+        (torch.Size([6, 2]), torch.Size([6, 5]))
     """
 
     logits: Tensor

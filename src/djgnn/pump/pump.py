@@ -13,7 +13,13 @@ SOURCES = ("adjacency", "identity")
 
 @dataclass(frozen=True, eq=False)
 class PumpOutput:
-    """What the pump hands on: positions of the nodes and the two losses on them."""
+    """What the pump hands on: positions of the nodes and the two losses on them.
+
+    Example:
+        >>> output = PumpOutput(torch.zeros(3, 2), torch.tensor(-0.5), torch.tensor(0.2))
+        >>> round(output.loss.item(), 4)
+        -0.3
+    """
 
     u: Tensor
     trace_ratio: Tensor
@@ -35,6 +41,11 @@ def pump(adjacency: SparseOperator | None, weight: Tensor, bias: Tensor) -> Tens
 
     Shapes:
         adjacency ``[n, n]``, weight ``[p, n]``, bias ``[p]``, result ``[n, p]``.
+
+    Example:
+        >>> pump(None, torch.eye(2), torch.zeros(2))  # f(I) with W = I
+        tensor([[0.7616, 0.0000],
+                [0.0000, 0.7616]])
     """
     projected = weight.t() if adjacency is None else adjacency @ weight.t().contiguous()
     return torch.tanh(projected + bias)
@@ -56,6 +67,12 @@ def trace_ratio_loss(u: Tensor, adjacency: SparseOperator, degree: Tensor) -> Te
 
     Shapes:
         u ``[n, p]``, adjacency ``[n, n]``, degree ``[n]``, result scalar.
+
+    Example:
+        >>> import scipy.sparse as sp
+        >>> edge = SparseOperator.from_scipy(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
+        >>> trace_ratio_loss(torch.ones(2, 1), edge, torch.ones(2)).item()  # equal at both ends
+        -1.0
     """
     energy = (degree * u.square().sum(dim=1)).sum()
     affinity = (u * (adjacency @ u)).sum()
@@ -103,6 +120,13 @@ class DiffusionPump(nn.Module):
 
     Shapes:
         Input: the adjacency ``[n, n]`` and its row sums ``[n]``. Output: :class:`PumpOutput`.
+
+    Example:
+        >>> import scipy.sparse as sp
+        >>> ring = SparseOperator.from_scipy(sp.csr_array([[0.0, 1.0], [1.0, 0.0]]))
+        >>> output = DiffusionPump(2, num_centers=1)(ring, torch.ones(2))
+        >>> output.u.shape
+        torch.Size([2, 1])
     """
 
     def __init__(self, num_nodes: int, num_centers: int, source: str = "adjacency") -> None:

@@ -41,6 +41,13 @@ class StructuralHeterophily:
         component_share: Share of all nodes that lie in the largest component and have a known
             class: the nodes that the result covers.
         residual: Of the eigenvectors, where the limit of work was reached before they converged.
+
+    Example:
+        >>> block = np.ones((5, 5)) - np.eye(5)
+        >>> a = np.kron(np.eye(2), block); a[0, 5] = a[5, 0] = 1
+        >>> found = structural_heterophily(a, [0] * 5 + [1] * 5)
+        >>> found.low, found.high, found.component_share
+        (1.0, 1.0, 1.0)
     """
 
     median: float
@@ -164,6 +171,13 @@ class EscapeTime:
         exit: The exact mean time of the first step outside, by a linear solve.
         settled: The exact mean time of the first arrival at a node outside that has no edge back;
             NaN if there is none.
+
+    Example:
+        >>> block = np.ones((9, 9)) - np.eye(9)
+        >>> a = np.kron(np.eye(2), block); a[0, 9] = a[9, 0] = 1
+        >>> time = escape_time(a, np.arange(9))
+        >>> time.conductance, time.conductance <= time.exit
+        (73.0, True)
     """
 
     spectral: float

@@ -81,6 +81,11 @@ class AbsorbingWalk:
         expected_steps: ``[n]``: mean number of steps until absorption; infinite where it is not
             certain, 0 on the absorbing nodes.
         certain: ``[n]``, bool: absorption is certain.
+
+    Example:
+        >>> path = np.diag([1.0, 1.0, 1.0], 1)
+        >>> absorbing_walk(path + path.T, [0, 3]).certain.tolist()
+        [True, True, True, True]
     """
 
     probabilities: Floats
@@ -135,6 +140,11 @@ class PropagatedLabels:
         scores: ``[n, c]``: one score per class; a row of zeros where no label arrives.
         prediction: ``[n]``: the class with the largest score; -1 where no label arrives.
         reached: ``[n]``, bool: some label arrives.
+
+    Example:
+        >>> labels = propagate_labels([[0, 1, 0], [1, 0, 0], [0, 0, 0]], [0, -1, -1])
+        >>> labels.prediction.tolist(), labels.reached.tolist()
+        ([0, 0, -1], [True, True, False])
     """
 
     scores: Floats

@@ -44,6 +44,11 @@ class EigenPairs:
         vectors: ``[n, k]``, each column of unit Euclidean length; its largest entry is positive.
         residual: The largest norm of M v - lambda v, where the limit of work was reached: no
             eigenvalue is off by more.
+
+    Example:
+        >>> pairs = smallest_eigenpairs([[0, 1, 1], [1, 0, 1], [1, 1, 0]], 2)
+        >>> pairs.values.round(9).tolist(), pairs.vectors.shape
+        ([0.0, 1.5], (3, 2))
     """
 
     values: Floats

@@ -33,6 +33,10 @@ class TraceRatioSolution:
         vectors: ``[n, p]``, orthonormal columns that attain it; any rotation of them does too.
         history: The ratio after each update, never increasing; the first entry is the start.
         converged: Whether the last update changed the ratio by less than the tolerance.
+
+    Example:
+        >>> minimize_trace_ratio([[0, 1], [1, 0]], 1).vectors.shape
+        (2, 1)
     """
 
     ratio: float
@@ -49,6 +53,10 @@ class TraceRatioBounds:
         lower: Sum of the p smallest Laplacian eigenvalues over the sum of the p largest degrees.
         upper: The same over the p smallest degrees; infinite if they are all zero.
         paper_lower: The paper's lower bound; a bound only if n >= 2p.
+
+    Example:
+        >>> round(trace_ratio_bounds([[0, 1], [1, 0]], 2).upper, 9)
+        1.0
     """
 
     lower: float
@@ -244,6 +252,10 @@ class FiedlerEnvironment:
             pairs it is taken of; 0 if these are all.
         commute_nodes: How many nodes these are.
         component_share: Share of the nodes in the largest component.
+
+    Example:
+        >>> round(fiedler_environment([[0, 1], [1, 0]], [1.0, -1.0]).fiedler_value, 9)
+        2.0
     """
 
     fiedler_value: float

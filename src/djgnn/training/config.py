@@ -66,6 +66,10 @@ class TrainConfig:
 
     Raises:
         ValueError: For a value that is not allowed.
+
+    Example:
+        >>> TrainConfig(epochs=200, patience=50).lr
+        0.01
     """
 
     epochs: Count = 1000
@@ -131,7 +135,13 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """A model configuration, a training configuration, and where they came from."""
+    """A model configuration, a training configuration, and where they came from.
+
+    Example:
+        >>> config = RunConfig().replace(num_jumps=3, lr=0.02)  # by plain name, of either section
+        >>> RunConfig.from_dict(config.to_dict()) == config
+        True
+    """
 
     model: ModelConfig = field(default_factory=ModelConfig)
     training: TrainConfig = field(default_factory=TrainConfig)
@@ -227,7 +237,12 @@ def current(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named_configurations() -> list[str]:
-    """Data sets with a configuration, from the paper's last table."""
+    """Data sets with a configuration, from the paper's last table.
+
+    Example:
+        >>> "texas" in named_configurations()
+        True
+    """
     return sorted(f.name[:-5] for f in _configurations().iterdir() if f.name.endswith(".yaml"))
 
 

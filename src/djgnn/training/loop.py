@@ -29,7 +29,15 @@ Decisions = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Targets:
-    """What a run may learn from (train) and select on (val); the test nodes come without labels."""
+    """What a run may learn from (train) and select on (val); the test nodes come without labels.
+
+    Example:
+        >>> from djgnn.graph import heterophilic_sbm, random_splits
+        >>> graph = random_splits(heterophilic_sbm(160), num_splits=1)
+        >>> targets = Targets.of(graph, graph.split(0))
+        >>> bool((graph.y[targets.nodes[0]] == targets.labels[0]).all())
+        True
+    """
 
     train: Tensor
     train_y: Tensor
@@ -127,6 +135,10 @@ class Fitted:
         epoch flatters (:class:`djgnn.training.progress.Progress`); decided ``[test nodes]``, and
         decisions ``[epochs, test nodes]`` of every epoch, see
         :func:`djgnn.training.selection.decision`.
+
+    Example:
+        >>> {"module", "epoch", "logits", "history"} <= Fitted.__annotations__.keys()  # of `fit`
+        True
     """
 
     module: nn.Module
@@ -182,6 +194,17 @@ def fit(
     Raises:
         FloatingPointError: If training diverged before any epoch could be kept.
         InputError: If the checkpoint is damaged or of another run.
+
+    Example:
+        >>> from djgnn.graph import heterophilic_sbm, random_splits
+        >>> from djgnn.training import resolve
+        >>> from djgnn.training.inputs import build_djgnn
+        >>> graph = random_splits(heterophilic_sbm(160), num_splits=1)
+        >>> config = resolve("paper", epochs=3, hidden_channels=8)
+        >>> module, inputs = build_djgnn(config, graph)
+        >>> fitted = fit(module, inputs, Targets.of(graph, graph.split(0)), config.training)
+        >>> fitted.logits.shape == (graph.num_nodes, graph.num_classes)
+        True
     """
     hooks = hooks or Hooks()
     checkpoint = hooks.checkpoint

@@ -33,6 +33,12 @@ class Branch(nn.Module):
     ``view.features @ W``                ``view.own_rows(view.spread(h))`` (any number of hops,
                                          but not in batches)
     ==================================== =======================================================
+
+    Example:
+        >>> from djgnn.model import DJGNN
+        >>> model = DJGNN(3, 8, 2, num_nodes=6, num_jumps=2)
+        >>> [branch.name for branch in model.parts]
+        ['jumps', 'homophilic', 'structure']
     """
 
     name: ClassVar[str]

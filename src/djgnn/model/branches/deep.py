@@ -38,6 +38,10 @@ class DeepBranch(Branch):
 
     Shapes:
         encode ``[sources, hidden_channels]`` (the first layer), output ``[rows, hidden_channels]``.
+
+    Example:
+        >>> DeepBranch(3, 8, num_layers=15).labels
+        ('deep',)
     """
 
     name = "deep"

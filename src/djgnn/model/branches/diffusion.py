@@ -37,6 +37,10 @@ class DiffusionBranch(Branch):
 
     Shapes:
         encode ``[sources, hidden_channels]``, output ``[rows, hidden_channels]``.
+
+    Example:
+        >>> DiffusionBranch(3, 8, num_hops=10).labels
+        ('diffusion',)
     """
 
     name = "diffusion"

@@ -32,6 +32,10 @@ class HomophilicBranch(Branch):
     Shapes:
         encode ``[sources, hidden_channels]`` (the first layer before its activation), output
         ``[rows, hidden_channels]``.
+
+    Example:
+        >>> HomophilicBranch(3, 8).labels
+        ('homophilic',)
     """
 
     name = "homophilic"

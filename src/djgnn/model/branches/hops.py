@@ -30,6 +30,10 @@ class HopBranch(Branch):
 
     Shapes:
         encode ``[sources, (num_hops + 1) * hidden_channels]``, output the same of the rows.
+
+    Example:
+        >>> HopBranch(3, 8, num_hops=2).labels
+        ('hop0', 'hop1', 'hop2')
     """
 
     name = "hops"

@@ -33,6 +33,10 @@ class JumpBranches(Branch):
         encode ``[sources, num_branches * hidden_channels]`` (X W), or ``[sources,
         hidden_channels]`` (hidden states before their activation); output
         ``[rows, num_branches * hidden_channels]``.
+
+    Example:
+        >>> JumpBranches(3, 8, num_branches=3).labels
+        ('jump0', 'jump1', 'jump2')
     """
 
     name = "jumps"

@@ -31,6 +31,10 @@ class StructureBranch(Branch):
 
     Shapes:
         output ``[rows, hidden_channels]``.
+
+    Example:
+        >>> StructureBranch(6, 8).labels
+        ('structure',)
     """
 
     name = "structure"

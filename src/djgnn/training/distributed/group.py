@@ -177,6 +177,11 @@ def join(device: str = "auto", environment: Mapping[str, str] = os.environ) -> I
     Raises:
         InputError: If the environment is incomplete.
         ProcessLostError: If the others do not come.
+
+    Example:
+        >>> with join("cpu", {}) as group:  # without torchrun a process is alone
+        ...     group.size
+        1
     """
     group = Group.from_environment(environment)
     if group.alone:
