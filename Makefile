@@ -40,6 +40,7 @@ $(DOCS): $(READY)
 
 docs: $(DOCS)
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build
+	$(BIN)/python docs/_ext/crawl.py docs/_build
 
 # A wheel, built from the sdist, and both tried in an empty environment outside of the tree.
 wheel: $(READY)
