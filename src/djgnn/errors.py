@@ -31,6 +31,10 @@ class TableError(InputError):
         return TableError, (self.problems,)
 
 
+class OutputError(OSError):
+    """The place for results cannot be written or has no space left."""
+
+
 class DataNotFoundError(InputError):
     """A data set is neither on this machine nor could it be downloaded."""
 

@@ -17,6 +17,7 @@ from djgnn.cli.options import FitOptions
 from djgnn.graph import heterophilic_sbm
 from djgnn.report.page import write_run_page
 from djgnn.report.run_data import load_run
+from djgnn.training.card import write_card
 from djgnn.training.config import resolve
 from djgnn.training.folds import with_splits
 
@@ -35,7 +36,7 @@ def spoil(folder: Path) -> None:
     assert len(card["suspects"]) > 3 < len(card["label_next"])
     groups = ((HOSTILE, 3.0, 0.5), ("b", -1.0, 0.2))
     card["importance"] = [{"group": g, "drop": drop, "error": e} for g, drop, e in groups]
-    (folder / "result.json").write_text(json.dumps(card), "utf-8")
+    write_card(folder, card)
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from djgnn.cli.fit import run_fit
 from djgnn.cli.options import FitOptions
 from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.report.page import write_comparison_page
+from djgnn.training.card import write_card
 from djgnn.training.config import resolve
 
 
@@ -22,7 +23,7 @@ def test_runs_alone_have_no_memory_chart_and_no_score_called_done(
     card = json.loads((other / "result.json").read_text("utf-8"))
     card["result"] |= {"test": None, "oracle_test": None}
     card["data"]["name"] = "another"
-    (other / "result.json").write_text(json.dumps(card), "utf-8")
+    write_card(other, card)
     page = visit(write_comparison_page([run_folder, other], tmp_path / "c.html")).page
     assert page.is_visible("#by-time .main-svg >> nth=0")
     assert not page.is_visible("#by-memory")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.reseal import reseal
 
 from djgnn.graph import heterophilic_sbm, read_npz, write_npz
 from djgnn.training.conformal import class_sets
@@ -105,7 +106,8 @@ def test_new_nodes_have_sets_by_the_thresholds_of_the_run(
     assert [row["set"] for row in rows] == wanted
     shutil.copytree(runs / "weighted", tmp_path / "old")
     file = tmp_path / "old" / "result.json"
-    old = {k: v for k, v in json.loads(file.read_text()).items() if k not in ("sets", "verdict")}
+    later = ("sets", "verdict", "files")
+    old = {k: v for k, v in json.loads(file.read_text()).items() if k not in later}
     file.write_text(json.dumps(old))
     rows = list(csv.DictReader(predict(tmp_path / "old").stdout.splitlines()))
     assert [row["set"] for row in rows] == ["", ""]
@@ -202,6 +204,7 @@ def forget(run: Path, out: Path, *keys: str) -> Path:
     graph = read_npz(out / "graph.npz")
     card = {key: value for key, value in graph.card.items() if key not in keys}
     write_npz(dataclasses.replace(graph, card=card), out / "graph.npz")
+    reseal(out)
     return out
 
 
@@ -230,6 +233,7 @@ def test_a_field_that_is_too_long_is_no_traceback(
     run = shutil.copytree(runs / "both", tmp_path / "run")
     text = (run / "predictions.csv").read_text("utf-8").replace("\na0,", "\n" + 200_000 * "A" + ",")
     (run / "predictions.csv").write_text(text, "utf-8")
+    reseal(run)
     done = djgnn("predict", run, "--json")
     assert (done.returncode, "damaged" in done.stderr) == (2, True), done.stderr[-300:]
 
@@ -242,5 +246,6 @@ def test_a_damaged_memory_is_an_error(
     for tables in ({"roles": {}}, 7):
         card = {**graph.card, "tables": tables}
         write_npz(dataclasses.replace(graph, card=card), run / "graph.npz")
+        reseal(run)
         done = predict(run)
         assert (done.returncode, "card['tables']: damaged" in done.stderr) == (2, True)

@@ -65,7 +65,7 @@ def test_the_bar_never_goes_back() -> None:
     assert shares == sorted(shares)
     assert seen == [0, 1, 2, 3, 4] * 8
     assert 0.3 < shares[-1] < 1
-    shown.stage("predicting")
+    shown.stage("predictions")
     before = shown.left()
     clock[0] += 1
     assert shown.left() == pytest.approx(before - 1)
@@ -105,5 +105,5 @@ def test_a_terminal_sees_the_stages_and_a_pipe_does_not(tmp_path: Path, terminal
     if terminal:
         shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode())
         assert "nodes, training" in shown or "edges, training" in shown
-        assert "writing the page" in shown
+        assert "report" in shown
         assert re.search(r"0:00:\d\d", shown)

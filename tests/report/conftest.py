@@ -46,10 +46,10 @@ def make_run(
     recorder = Recorder(graph.num_nodes, sample)
     fitted, result = train(module, inputs, graph, 0, config.training, 0, Hooks(observer=recorder))
     with new_folder(folder) as place:
-        write_run(place, graph, config, fitted, result, 0)
         recording = recorder.finish(fitted, inputs)
         if recording is not None:
             recording.write(place)
+        write_run(place, graph, config, fitted, result, 0)
     return folder
 
 

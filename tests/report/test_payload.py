@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.reseal import reseal
 
 from djgnn.errors import InputError
 from djgnn.graph import heterophilic_sbm
@@ -269,6 +270,7 @@ def test_another_graph_is_refused(run_folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(run_folder, copy)
     write_npz(random_splits(heterophilic_sbm(64)), copy / "graph.npz")
+    reseal(copy)
     with pytest.raises(InputError, match="not the graph of this run"):
         load_run(copy)
 

@@ -15,9 +15,10 @@ def main() -> None:
     # Before torch is imported: large tensors in huge pages, which fault seldom.
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     from djgnn.cli.app import app
+    from djgnn.cli.failures import describe
     from djgnn.cli.source import with_flags
     from djgnn.cli.terminal import printable
-    from djgnn.errors import InputError, ProcessLostError, TableError
+    from djgnn.errors import InputError, OutputError, ProcessLostError, TableError
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and "utf" not in stream.encoding.lower():
@@ -29,15 +30,15 @@ def main() -> None:
         lines = str(error).splitlines() if isinstance(error, TableError) else [str(error)]
         lines = [printable(with_flags(" ".join(line.splitlines()))) for line in lines]
         text, status = "error: " + "\n".join(lines), 2
-    except KeyboardInterrupt:
-        text, status = "stopped", 130
+    except KeyboardInterrupt as error:
+        text, status = describe(error), 130
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
     except (FloatingPointError, MemoryError, OSError, RuntimeError) as error:
-        alike = isinstance(error, FloatingPointError | ProcessLostError)
+        alike = isinstance(error, FloatingPointError | OutputError | ProcessLostError)
         where = "" if rank == "0" else f"process {rank}: "
-        text = f"failed: {where}{type(error).__name__}: {error}"
+        text = where + printable(" ".join(describe(error).splitlines()))
     else:
         return
     if rank == "0" or not alike:

@@ -89,7 +89,7 @@ def report(
     """One self-contained HTML page of a run, or a comparison of several."""
     from djgnn.report.page import write_comparison_page, write_run_page
     from djgnn.report.run_data import load_run
-    from djgnn.training.folder import RESULT
+    from djgnn.training.card import RESULT
 
     if len(runs) == 1 and (runs[0].expanduser() / RESULT).is_file():
         page = write_run_page(load_run(runs[0]), out)

@@ -60,9 +60,9 @@ def run_demo(out: Path, *, seed: int, device: str, quiet: bool) -> None:
         runs = {name: _runs(name, *model, graph, seed, follow) for name, model in models.items()}
     best, result, recording = max(runs[OURS], key=lambda run: run[0].merit)
     with new_folder(out, overwrite=True) as folder:
-        card = write_run(folder, graph, config, best, result, seed + result.split)
         if recording is not None:
             recording.write(folder)
+        card = write_run(folder, graph, config, best, result, seed + result.split)
     run = load_run(out)
     page = write_run_page(run)
     _print_comparison(

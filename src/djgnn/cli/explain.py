@@ -38,7 +38,7 @@ def explain(
         number = stored.graph.index_of(node)
     except InputError as error:
         raise InputError(f"{run}: {error}") from error
-    found, shares = stored.explain(number), stored.probabilities[number].tolist()
+    shares, found = stored.probabilities[number].tolist(), stored.explain(number)
     chances = dict(zip(stored.graph.classes(), shares, strict=True))
     if not as_json:
         _print(found, chances)

@@ -1,6 +1,7 @@
 """`djgnn fit`: a graph in, a run folder out; it can be stopped and resumed."""
 
 import shutil
+from contextlib import ExitStack
 from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.progress import Progress
+from scipy.sparse import issparse
+from torch import nn
 
 from djgnn.cli.memory import largest_block, training_memory
 from djgnn.cli.options import FitOptions, Recipe
@@ -19,11 +22,13 @@ from djgnn.graph import Graph, reading_of
 from djgnn.graph.convert import scale_remark
 from djgnn.graph.table_rules import shorten, trained_columns
 from djgnn.model import DJExperts
+from djgnn.training.card import REPORT, RESULT, amend_card, check_files, is_sealed, read_card
 from djgnn.training.checkpoint import Checkpoint, fingerprint
+from djgnn.training.claim import check_space, claimed
 from djgnn.training.config import RunConfig
 from djgnn.training.conformal import Promise
 from djgnn.training.distributed import Group, join
-from djgnn.training.folder import CONFIG, RESULT, check_free, new_folder, read_card, write_run
+from djgnn.training.folder import check_free, new_folder, write_run
 from djgnn.training.folds import with_splits
 from djgnn.training.importance import importance
 from djgnn.training.inputs import build_djgnn
@@ -33,6 +38,8 @@ from djgnn.training.recorder import Recorder
 from djgnn.training.run import train
 
 LAUNCH = "launch"
+PAGE_BYTES, CHECKPOINT_COPIES = 2**23, 5
+"""A usual page; weights, those of the best epoch, two moments, and the weights of the run."""
 
 
 def fit_source(source: Source, recipe: Recipe, options: FitOptions) -> tuple[dict[str, Any], bool]:
@@ -44,26 +51,31 @@ def fit_source(source: Source, recipe: Recipe, options: FitOptions) -> tuple[dic
     out, overwrite = options.out, options.overwrite
     _promise(options)
     quiet = options.quiet or options.as_json
-    with join(options.device) as group, stages(quiet or not group.first) as bar:
+    with (
+        join(options.device) as group,
+        stages(quiet or not group.first) as bar,
+        ExitStack() as held,
+    ):
         bar.stage("reading")
+        group.shared(lambda: held.enter_context(claimed(out)))
         resume = group.shared(lambda: options.resume or is_restart(out, group, overwrite))
         options = replace(options, resume=resume)
         group.shared(lambda: _check_out(options))
         config = recipe.resolve(source.dataset)
-        graph = group.in_turn(lambda: _trainable(load(source), source))
+        graph = group.in_turn(lambda: load(source))
+        bar.stage("checking")
+        _check_trainable(graph, source)
         graph, config = with_splits(graph, config, options.folds, options.seed)
         warn(scale_remark(graph) if group.first else None)
         say_reading(graph, quiet or not group.first)
-        card = group.shared(lambda: _finished(graph, config, options))
+        card = group.shared(lambda: _finished(graph, config, options, bar))
         if card is None:
             card = run_fit(graph, config, options, group, bar)
-        elif group.first and not quiet:
-            print(f"{out}: complete already, nothing to resume")
     return card, group.first
 
 
-def _trainable(graph: Graph, source: Source) -> Graph:
-    """A graph with labels of two classes or more.
+def _check_trainable(graph: Graph, source: Source) -> None:
+    """Refuse a graph without labels of two classes or more.
 
     Raises:
         InputError: If no node has a label, or all have the same.
@@ -87,7 +99,6 @@ def _trainable(graph: Graph, source: Source) -> Graph:
             f"{where}: {problem}; name the column of the classes with --label, and fill it for "
             f"some nodes of two classes or more (got {known.size or 'no'} labels{columns})"
         )
-    return graph
 
 
 def _promise(options: FitOptions) -> Promise:
@@ -121,8 +132,18 @@ def _check_out(options: FitOptions) -> None:
         check_free(options.out, options.overwrite)
 
 
-def _finished(graph: Graph, config: RunConfig, options: FitOptions) -> dict[str, Any] | None:
-    """The card of this very run if it is to be resumed and complete already.
+def _asked(graph: Graph, config: RunConfig, options: FitOptions, *more: Any) -> str:
+    """A hash of all that the result of a run depends on."""
+    task = (graph.content_hash, graph.metric, graph.num_classes)
+    return fingerprint(config.to_dict(), task, options.split, options.seed, *more)
+
+
+def _finished(
+    graph: Graph, config: RunConfig, options: FitOptions, bar: Stages
+) -> dict[str, Any] | None:
+    """The card of this very run if it is to be resumed and trained already.
+
+    The page is made if it is wanted and was not finished.
 
     Raises:
         InputError: If a run of other data, options or seed is there.
@@ -133,16 +154,36 @@ def _finished(graph: Graph, config: RunConfig, options: FitOptions) -> dict[str,
     card = read_card(out)
     if card["interrupted"]:
         return None
-    found = (card["data"]["sha256"], card["metric"], card["result"]["split"], card["seed"])
-    wanted = (graph.content_hash, graph.metric, options.split, options.seed)
-    sets = card.get("sets")
-    other = sets is not None and (sets["coverage"], sets["by"]) != astuple(_promise(options))
-    if found != wanted or other or RunConfig.read_yaml(out / CONFIG) != config:
+    check_files(out, card, REPORT)
+    if card.get("fingerprint") != _asked(graph, config, options, astuple(_promise(options))):
         raise InputError(
             f"{out}: holds a finished run of other data, options or seed; name another folder, or "
             "replace it with --overwrite instead of --resume"
         )
+    shutil.rmtree(checkpoint_folder(out), ignore_errors=True)
+    console = Console(highlight=False, quiet=options.quiet or options.as_json)
+    if options.report and not is_sealed(out, card, REPORT):
+        return _page(card, options, bar, console)
+    console.print(f"{escape(str(out))}: complete already, nothing to resume", soft_wrap=True)
     return card
+
+
+def _page(
+    card: dict[str, Any], options: FitOptions, bar: Stages, console: Console
+) -> dict[str, Any]:
+    """Write the page of a run into its folder, and what the phases took into its card."""
+    if options.report:
+        from djgnn.report.page import write_run_page
+        from djgnn.report.run_data import load_run
+
+        bar.stage("report")
+        console.print(f"report: {escape(str(write_run_page(load_run(options.out))))}")
+        card = read_card(options.out)
+    phases = bar.phases.records()
+    if all(phase["name"] != "training" for phase in phases):  # of an earlier process
+        before = [phase for phase in card.get("phases", ()) if phase["name"] != "report"]
+        phases = [*before, *phases[-1:]]
+    return amend_card(options.out.expanduser(), card, phases=phases)
 
 
 def is_restart(out: Path, group: Group, overwrite: bool = False) -> bool:
@@ -199,12 +240,8 @@ def run_fit(
     console.print(f"predictions: {escape(str(options.out / 'predictions.csv'))}")
     for line in next_lines(card, options.out):
         console.print(escape(line), soft_wrap=True)
-    if options.report and group.first:
-        from djgnn.report.page import write_run_page
-        from djgnn.report.run_data import load_run
-
-        bar.stage("writing the page")
-        console.print(f"report: {escape(str(write_run_page(load_run(options.out))))}")
+    if group.first:
+        card = _page(card, options, bar, console)
     if card["interrupted"]:
         console.print(
             "stopped early: the run holds the best epoch so far, of a mixture the experts trained "
@@ -213,10 +250,19 @@ def run_fit(
     return card
 
 
+def needed_bytes(graph: Graph, module: nn.Module) -> int:
+    """About what a run and its checkpoints take on the disk."""
+    x: Any = graph.x
+    arrays = (graph.edge_index, graph.edge_weight, x.data if issparse(x) else x, graph.y)
+    stored = sum(0 if array is None else int(array.nbytes) for array in arrays)
+    weights = sum(int(value.nbytes) for value in module.state_dict().values())
+    table = graph.num_nodes * (80 + 10 * graph.num_classes)
+    return PAGE_BYTES + stored + table + CHECKPOINT_COPIES * weights
+
+
 def _train_and_write(
     graph: Graph, config: RunConfig, options: FitOptions, group: Group, bar: Stages
 ) -> dict[str, Any]:
-    bar.stage("preparing")
     where = group.together(lambda: group.device(options.device))
     module, inputs = build_djgnn(config, graph, where, group)
     place = checkpoint_folder(options.out)
@@ -229,8 +275,8 @@ def _train_and_write(
             (place / LAUNCH).write_text(group.launch, "utf-8")
 
     group.shared(begin)
-    task = (graph.content_hash, graph.metric, graph.num_classes)
-    key = fingerprint(config.to_dict(), task, options.split, options.seed, where.type)
+    group.shared(lambda: check_space(options.out, needed_bytes(graph, module)))
+    key = _asked(graph, config, options, where.type)
     recorder = Recorder(graph.num_nodes) if options.record else None
     names = module.names if isinstance(module, DJExperts) else ("",)
     with (
@@ -252,21 +298,23 @@ def _train_and_write(
                 checkpoint=Checkpoint(place / "run", key, options.checkpoint_every, group),
                 observer=recorder,
                 on_plan=on_plan,
+                on_trained=lambda: bar.stage("calibration"),
             ),
         )
-    bar.stage("predicting")
+    bar.stage("predictions")
     recording = None if recorder is None else recorder.finish(fitted, inputs)
-    more: dict[str, Any] = {}
+    promise = _promise(options)
+    more: dict[str, Any] = {"fingerprint": _asked(graph, config, options, astuple(promise))}
     if options.importance is not False and group.alone:
         wanted = bool(options.importance)
-        more = importance(graph, config, fitted, inputs, options.split, wanted, options.seed)
+        more |= importance(graph, config, fitted, inputs, options.split, wanted, options.seed)
 
     def write() -> dict[str, Any]:
         with new_folder(options.out, options.overwrite or options.resume) as folder:
-            promise, seed = _promise(options), options.seed
-            card = write_run(folder, graph, config, fitted, result, seed, promise, more)
             if recording is not None:
                 recording.write(folder)
+            all_of = {**more, "phases": bar.phases.records()}
+            card = write_run(folder, graph, config, fitted, result, options.seed, promise, all_of)
         if not fitted.interrupted:
             shutil.rmtree(place, ignore_errors=True)
         return card

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from djgnn.cli.options import Device, File, Json, Run, option, with_options
 from djgnn.cli.source import Source, load
-from djgnn.cli.terminal import warn, warnings_once
+from djgnn.cli.terminal import printable, warn, warnings_once
 from djgnn.errors import InputError
 
 if TYPE_CHECKING:
     from djgnn.graph import Graph
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How cells begin that spreadsheets may execute."""
 
 
 @with_options
@@ -27,6 +30,12 @@ def predict(
     out: Annotated[File, option("Write to this file instead.")] = None,
     device: Device = "auto",
     as_json: Json = False,
+    spreadsheet_safe: Annotated[
+        bool,
+        option(
+            "Put ' before cells that a spreadsheet would take for a formula.", "--spreadsheet-safe"
+        ),
+    ] = False,
 ) -> None:
     """The stored predictions of a run; or those of new nodes, without retraining."""
     from djgnn.graph.files import atomic_write, check_replaceable
@@ -39,22 +48,30 @@ def predict(
         begins = (b"node,prediction,probability,margin", b'[{"node": ')
         check_replaceable(out, begins, "table of predictions")
     if all(v is None for v in (source.dataset, source.edges, source.nodes, source.graph)):
-        text = read_predictions(run)
+        rows = read_predictions(run)
     else:
         text = _of_new_nodes(run, source, device)
-    if as_json:
-        try:
-            rows = list(csv.DictReader(io.StringIO(text)))
-        except csv.Error as error:
-            raise InputError(
-                f"{run}: its predictions are damaged ({error}); restore the file or fit again"
-            ) from error
-        text = json.dumps(rows, ensure_ascii=False) + "\n"
+        rows = list(csv.reader(io.StringIO(text, newline="")))
+    if out is None and sys.stdout.isatty():
+        rows = [[printable(cell) for cell in row] for row in rows]
+    if spreadsheet_safe:
+        rows = [[f"'{cell}" if cell.startswith(FORMULA) else cell for cell in row] for row in rows]
+    text = _text(rows, as_json)
     if out is None:
         sys.stdout.write(text)
         return
     with atomic_write(out) as stream:
         stream.write(text.encode("utf-8"))
+
+
+def _text(rows: list[list[str]], as_json: bool) -> str:
+    """A table with its header as CSV, or as a JSON list of objects."""
+    if as_json:
+        found = [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+        return json.dumps(found, ensure_ascii=False) + "\n"
+    file = io.StringIO(newline="")
+    csv.writer(file, lineterminator="\n").writerows(rows)
+    return file.getvalue()
 
 
 def _of_new_nodes(run: Path, source: Source, device: str) -> str:

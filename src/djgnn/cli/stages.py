@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from djgnn.cli.phases import Phases
 from djgnn.cli.terminal import escape
 from djgnn.model.experts import kind_of
 from djgnn.training.experts import ALWAYS
@@ -112,10 +113,13 @@ class Stages:
     Args:
         bar: With one task to be added.
         clock: Seconds.
+
+    Attributes:
+        phases: What each stage took so far.
     """
 
     def __init__(self, bar: Progress, clock: Callable[[], float] = time.monotonic) -> None:
-        self.bar, self.clock = bar, clock
+        self.bar, self.clock, self.phases = bar, clock, Phases(clock)
         self.start, self.trained, self.share = clock(), 0.0, 0.0
         self.estimate: Estimate | None = None
         self.end: float | None = None
@@ -127,6 +131,7 @@ class Stages:
         if self.estimate is not None:  # the training is over
             self.end = now + max(LEAST_AFTER, AFTER * (now - self.trained))
             self.estimate = None
+        self.phases.begin(name)
         self._show(name)
 
     def training(
@@ -136,6 +141,7 @@ class Stages:
 
         `after` is called with the number of every epoch, too.
         """
+        self.phases.begin("training")
         self.trained = self.clock()
         estimate = self.estimate = Estimate(names, folds)
 
@@ -166,7 +172,10 @@ class Stages:
 
 @contextmanager
 def stages(quiet: bool = False) -> Iterator[Stages]:
-    """The bar on standard error, off if `quiet` or if that is not a terminal."""
+    """The bar on standard error, off if `quiet` or if that is not a terminal.
+
+    An exception has the name of the stage as its note.
+    """
     console, held = Console(stderr=True), list[Stages]()
     columns = (
         TextColumn("{task.description}"),
@@ -182,4 +191,10 @@ def stages(quiet: bool = False) -> Iterator[Stages]:
         redirect_stdout=sys.stdout.isatty(),  # a pipe gets what is printed, not the terminal
     ) as bar:
         held.append(Stages(bar))
-        yield held[0]
+        phases = held[0].phases
+        with phases.watched():
+            try:
+                yield held[0]
+            except BaseException as error:
+                error.add_note(phases.name)
+                raise

@@ -54,9 +54,10 @@ def escape(text: str) -> str:
 
 
 def print_json(values: Any, wanted: bool) -> None:
-    """Print one JSON object if it is `wanted`."""
+    """Print one JSON object if it is `wanted`; a terminal gets no control characters."""
     if wanted:
-        print(json.dumps(values, ensure_ascii=False))
+        text = json.dumps(values, ensure_ascii=False)
+        print(printable(text) if sys.stdout.isatty() else text)
 
 
 def warn(text: str | None) -> None:

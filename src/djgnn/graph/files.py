@@ -144,6 +144,15 @@ def check_replaceable(path: str | Path, marks: Sequence[bytes], what: str) -> No
         )
 
 
+def flush(path: str | Path) -> None:
+    """Have a file or folder on the disk, so that it survives a crash of the machine."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 @contextmanager
 def atomic_write(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file for writing that appears under its name only once it is complete.

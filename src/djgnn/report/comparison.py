@@ -12,8 +12,9 @@ from djgnn.bench.statistics import average_ranks
 from djgnn.checking import NonNegative, Seed, Text, check_file, json_values
 from djgnn.errors import InputError
 from djgnn.graph.files import read_limited
+from djgnn.training.card import RESULT, read_card
 from djgnn.training.config import RunConfig
-from djgnn.training.folder import CONFIG, RESULT, read_card
+from djgnn.training.folder import CONFIG
 
 FORMAT = "djgnn-comparison-1"
 TABLE = "results.jsonl"

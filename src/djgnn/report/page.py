@@ -16,8 +16,8 @@ from djgnn import __version__
 from djgnn.graph.files import atomic_write, check_replaceable
 from djgnn.report.payload import run_payload, theory_payload
 from djgnn.report.run_data import RunData
+from djgnn.training.card import REPORT, amend_card
 
-REPORT = "report.html"
 MARK = b'<meta name="generator" content="djgnn '
 COMPARISON_SCRIPTS = ("core", "compare", "start")
 RUN_SCRIPTS = ("core", "run", "advice", "nodes", "player", "rings", "environment", "start")
@@ -27,7 +27,7 @@ def write_run_page(data: RunData, out: str | Path | None = None) -> Path:
     """Write the page of a run and return its path.
 
     The page is written twice: without the theory, which can take long, and then with it. So a stop
-    in between leaves a page.
+    in between leaves a page. In the run folder, the card vouches for the second one.
 
     Args:
         data: The run.
@@ -40,7 +40,10 @@ def write_run_page(data: RunData, out: str | Path | None = None) -> Path:
     check_replaceable(path, (MARK,), "page of ours")
     payload = run_payload(data)
     _write(path, "run.html", payload, RUN_SCRIPTS)
-    return _write(path, "run.html", payload | theory_payload(data), RUN_SCRIPTS)
+    _write(path, "run.html", payload | theory_payload(data), RUN_SCRIPTS)
+    if "files" in data.card and path.resolve() == (data.folder / REPORT).resolve():
+        amend_card(data.folder, data.card, REPORT)
+    return path
 
 
 def write_comparison_page(sources: Sequence[str | Path], out: str | Path) -> Path:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +16,9 @@ from djgnn.model import DJExperts
 from djgnn.model.experts import Network, kind_of, main_network, members
 from djgnn.model.explain import contributions
 from djgnn.model.views import DJOutput
+from djgnn.training.card import REPORT
 from djgnn.training.config import RunConfig
-from djgnn.training.folder import PREDICTIONS, read_history, read_predictions
+from djgnn.training.folder import PREDICTIONS, prediction_rows, read_history
 from djgnn.training.progress import EpochRecord
 from djgnn.training.recorder import RECORD, Recording
 from djgnn.training.stored import StoredModel, load_model
@@ -100,13 +99,14 @@ def load_run(folder: str | Path) -> RunData:
         InputError: If a file is missing or damaged, or the files do not fit together.
     """
     path = Path(folder).expanduser()
-    stored = load_model(path)
-    predictions = _columns(path / PREDICTIONS, read_predictions(path))
+    stored = load_model(path, but=REPORT)  # it is written anew
+    header, *rows = prediction_rows(path, stored.card)
+    predictions = {key: [row[j] for row in rows] for j, key in enumerate(header)}
     _check_predictions(path / PREDICTIONS, predictions, stored.graph)
     records = read_history(path)
     numbers = [f.name for f in dataclasses.fields(EpochRecord) if f.name != "expert"]
     module, experts = stored.module, stored.card.get("experts") or []
-    shown = main_network(module)
+    shown, probabilities = main_network(module), stored.probabilities
     kept = {e["name"]: e["epoch"] for e in experts}.get(shown.name, stored.card["result"]["epoch"])
     with torch.no_grad():
         output = shown.module.run(*shown.inputs_of(stored.inputs))
@@ -128,7 +128,7 @@ def load_run(folder: str | Path) -> RunData:
         graph=stored.graph,
         split=stored.parts,
         recording=_recording(path, stored, output, kept) if shown.module.pump else None,
-        probabilities=stored.probabilities,
+        probabilities=probabilities,
         shares=shares,
         shown=shown,
         kept=kept,
@@ -160,27 +160,11 @@ def _recording(path: Path, stored: StoredModel, output: DJOutput, kept: int) -> 
     return found
 
 
-def _columns(path: Path, text: str) -> dict[str, list[str]]:
-    try:
-        rows = list(csv.reader(io.StringIO(text, newline="")))
-    except csv.Error as error:
-        raise _damaged(path, f"it must be CSV (got {error})") from error
-    header = rows[0] if rows else []
-    for number, row in enumerate(rows, start=1):
-        if len(row) != len(header):
-            raise _damaged(path, f"row {number} must have {len(header)} fields (got {len(row)})")
-    return {key: [row[j] for row in rows[1:]] for j, key in enumerate(header)}
-
-
 def _check_predictions(path: Path, columns: dict[str, list[str]], graph: Graph) -> None:
-    """Refuse anything but one row per node, known classes and parts, shares between 0 and 1."""
+    """Refuse anything but known classes and parts, and shares between 0 and 1."""
     known = {"prediction": set(graph.classes()), "part": set(PARTS)}
-    for key in ("prediction", "part", "probability", "margin"):
-        if key not in columns:
-            raise _damaged(path, f"column {key} is missing (got {len(columns)} others)")
-        if len(columns[key]) != graph.num_nodes:
-            rows = f"one row for each of {graph.num_nodes} nodes"
-            raise _damaged(path, f"it must have {rows} (got {len(columns[key])})")
+    shares = (key for key in columns if key.startswith("p("))
+    for key in ("prediction", "part", "probability", "margin", *shares):
         for number, value in enumerate(columns[key], start=2):
             if not (value in known[key] if key in known else _is_share(value)):
                 wants = {"prediction": "a class of this run", "part": f"one of {PARTS}"}.get(

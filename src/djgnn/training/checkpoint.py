@@ -6,17 +6,21 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from djgnn.errors import InputError
-from djgnn.graph.files import readable_file
+from djgnn.graph.files import flush, readable_file
 from djgnn.training.distributed.group import Group
 from djgnn.training.optimizer import MOMENTS, Adam
 from djgnn.training.progress import EpochRecord, Progress
@@ -35,6 +39,28 @@ def fingerprint(*parts: Any) -> str:
     """
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: Path, about: dict[str, str]) -> None:
+    """Write tensors into a file of safetensors, see :func:`written`."""
+    # Pointers go to the library, not copies: the peak of memory does not grow.
+    whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    with written(path):
+        save_file(whole, path, about)
+
+
+@contextmanager
+def written(path: Path) -> Iterator[None]:
+    """A full disk is an `OSError`, though safetensors has an error of its own.
+
+    Raises:
+        OSError: If the file cannot be written.
+    """
+    try:
+        yield
+    except SafetensorError as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        raise OSError(int(number[1]) if number else 0, str(error), str(path)) from error
 
 
 class Checkpoint:
@@ -97,11 +123,8 @@ class Checkpoint:
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
         part = self.path.with_suffix(".part")
-        # Pointers go to the library, not copies: the peak of memory does not grow.
-        whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
-        save_file(whole, part, {"format": FORMAT, "about": json.dumps(about)})
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
+        save_tensors(tensors, part, {"format": FORMAT, "about": json.dumps(about)})
+        flush(part)
         os.replace(part, self.path)
         self._last = time.monotonic()
 

@@ -10,102 +10,44 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any
 
 import numpy as np
-from safetensors.torch import save_file
 from torch import nn
 
-from djgnn import checking
-from djgnn.checking import check_file, json_values
-from djgnn.errors import InputError
+from djgnn.checking import json_values, shorten
+from djgnn.errors import InputError, OutputError
 from djgnn.graph import Graph, Split, all_held_out, write_npz
-from djgnn.graph.checks import Metric
-from djgnn.graph.files import read_limited
+from djgnn.graph.files import flush, read_limited
 from djgnn.model import DJGNN, DJExperts
 from djgnn.model.experts import kind_of, networks
 from djgnn.training.calibration import calibration_card
+from djgnn.training.card import (
+    CARD_BYTES,
+    FORMAT,
+    REMEDY,
+    RESULT,
+    check_files,
+    own_file,
+    read_card,
+    write_card,
+)
+from djgnn.training.checkpoint import save_tensors
 from djgnn.training.config import RunConfig
-from djgnn.training.conformal import USUAL, Promise, SetsCard, sets_card
+from djgnn.training.conformal import USUAL, Promise, sets_card
 from djgnn.training.held_out import HeldOut, held_out, write_held_out
 from djgnn.training.loop import Fitted
-from djgnn.training.next_steps import NextSteps, write_next_steps
-from djgnn.training.predictions import prediction_csv
+from djgnn.training.next_steps import write_next_steps
+from djgnn.training.predictions import COLUMNS, prediction_csv
 from djgnn.training.progress import EpochRecord
 from djgnn.training.provenance import versions
 from djgnn.training.selection import SplitResult
-from djgnn.training.verdict import Verdict, verdict
+from djgnn.training.verdict import verdict
 
-FORMAT = "djgnn-run-1"
-RESULT, PREDICTIONS, HISTORY = "result.json", "predictions.csv", "history.csv"
+PREDICTIONS, HISTORY = "predictions.csv", "history.csv"
 CONFIG, WEIGHTS, GRAPH = "config.yaml", "weights.safetensors", "graph.npz"
 HELD_OUT = "held_out.safetensors"
-CARD_BYTES, TABLE_BYTES = 2**26, 2**33
-
-
-class _Data(TypedDict):
-    name: checking.Text
-    sha256: checking.Text
-    num_nodes: checking.Natural
-    num_edges: checking.Natural
-    num_features: checking.Natural
-    classes: list[checking.Text]
-
-
-class _Result(TypedDict):
-    split: checking.Natural
-    validation: checking.Score | None
-    test: checking.Score | None
-    oracle_test: checking.Score | None
-    epoch: checking.Natural
-    seconds: checking.NonNegative
-
-
-class _Curve(TypedDict):
-    confidence: list[checking.Share]
-    accuracy: list[checking.Share]
-
-
-class _Calibration(TypedDict):
-    temperature: checking.Positive
-    curve: NotRequired[_Curve]
-
-
-class _Expert(TypedDict):
-    name: checking.Text
-    weight: checking.Number
-    epoch: checking.Natural
-    epochs: checking.Natural
-    validation: checking.Score | None
-    validation_loss: checking.Number | None
-    seconds: checking.NonNegative
-    dropped: list[checking.Text]
-
-
-class _Jumps(TypedDict):
-    expert: checking.Text
-    used: checking.Natural
-    reach: checking.Natural
-    dropped: list[checking.Text]
-
-
-class Card(NextSteps):
-    """What ``result.json`` of a run must hold; fields that are not named are left alone."""
-
-    format: Literal["djgnn-run-1"]
-    data: _Data
-    metric: Metric
-    protocol: checking.Text
-    seed: checking.Seed
-    interrupted: bool
-    result: _Result
-    calibration: _Calibration
-    alpha: dict[str, checking.Number]
-    experts: NotRequired[list[_Expert]]
-    jumps: NotRequired[list[_Jumps] | None]
-    verdict: NotRequired[Verdict | None]
-    sets: NotRequired[SetsCard | None]
-    versions: dict[str, checking.Text]
+TABLE_BYTES = 2**33
 
 
 @contextmanager
@@ -117,7 +59,8 @@ def new_folder(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
         overwrite: Replace a run that is there already; anything else is never replaced.
 
     Raises:
-        InputError: If something is there that may not be replaced, or cannot be written.
+        InputError: If something is there that may not be replaced.
+        OutputError: If nothing can be written there.
     """
     target = Path(os.path.realpath(Path(path).expanduser()))  # a link is followed, and stays
     check_free(target, overwrite)
@@ -127,15 +70,22 @@ def new_folder(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         staging.mkdir()
     except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise OutputError(
+            f"{path}: cannot be written; name another folder, or allow writing in {target.parent} "
+            f"(got {error.strerror or error})"
+        ) from error
     try:
         yield staging
+        for file in (*staging.iterdir(), staging):  # a crash of the machine leaves all or nothing
+            flush(file)
         check_free(target, overwrite)  # something may have appeared there in the meantime
         if target.exists():
             os.replace(target, old)
         os.replace(staging, target)
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
+        if old.exists() and not target.exists():
+            os.replace(old, target)
         raise
     shutil.rmtree(old, ignore_errors=True)
 
@@ -179,13 +129,12 @@ def write_run(
     card = run_card(graph, config, fitted, result, seed, promise)
     shares = fitted.calibration.probabilities(fitted.logits.cpu().numpy())
     card |= write_next_steps(folder, graph, fitted, shares, result.split) | dict(more or {})
-    held = held_out(graph, fitted, result.split)
-    write_model(folder, graph, config, fitted.module, card, fitted.history, held)
     parts = parts_of(graph, fitted.module, result.split)
     anchors = parts.train if parts.train.any() else parts.val
     text = prediction_csv(graph, shares, card["sets"], parts, anchors)
     (folder / PREDICTIONS).write_text(text, "utf-8")
-    return card
+    held = held_out(graph, fitted, result.split)
+    return write_model(folder, graph, config, fitted.module, card, fitted.history, held)
 
 
 def parts_of(graph: Graph, module: nn.Module, split: int) -> Split:
@@ -272,56 +221,67 @@ def write_model(
     card: dict[str, Any],
     history: Sequence[EpochRecord],
     held: HeldOut | None,
-) -> None:
-    """Write what a model needs to predict again: graph, options, weights and card; its epochs.
+) -> dict[str, Any]:
+    """Write what a model needs to predict again: graph, options and weights; its epochs.
 
-    Of a cross-fitted one also what it says about held-out nodes.
+    Of a cross-fitted one also what it says about held-out nodes. The card comes last: it vouches
+    for every file that is in the folder by then.
+
+    Returns:
+        The card as written.
     """
     chosen = dataclasses.replace(config, model=getattr(module, "config", config.model))
     (folder / CONFIG).write_text(chosen.to_yaml(), "utf-8")
-    (folder / RESULT).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", "utf-8")
     write_npz(graph, folder / GRAPH)
-    weights = {name: value.contiguous() for name, value in module.state_dict().items()}
-    save_file(weights, folder / WEIGHTS, {"format": FORMAT})
+    save_tensors(module.state_dict(), folder / WEIGHTS, {"format": FORMAT})
     if held is not None and held.source == "folds":
         write_held_out(held, folder / HELD_OUT)
     with (folder / HISTORY).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(f.name for f in dataclasses.fields(EpochRecord))
         writer.writerows(map(dataclasses.astuple, history))
+    return write_card(folder, card)
 
 
-def read_card(folder: str | Path) -> dict[str, Any]:
-    """The card of a run folder.
+def read_predictions(folder: str | Path) -> list[list[str]]:
+    """The stored predictions of a run: the names of its columns, then a row for every node.
 
     Raises:
-        InputError: If it is not a complete run folder.
+        InputError: If it is not a complete run folder, or the table is not one of this run.
     """
-    path = Path(folder).expanduser() / RESULT
+    place = Path(folder).expanduser()
+    card = read_card(place)
+    check_files(place, card)
+    return prediction_rows(place, card)
+
+
+def prediction_rows(place: Path, card: dict[str, Any]) -> list[list[str]]:
+    """The stored predictions of a run whose files were checked, see :func:`read_predictions`."""
+    path = place / PREDICTIONS
     try:
-        card = json.loads(read_limited(path, CARD_BYTES))
-    except (RecursionError, ValueError) as error:
-        what = "damaged" if path.is_file() else "not a run folder"
+        text = read_limited(own_file(place, PREDICTIONS), TABLE_BYTES).decode("utf-8")
+        rows = list(csv.reader(io.StringIO(text, newline="")))  # names keep their line ends
+    except (InputError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: damaged, it cannot be read ({error}); {REMEDY}") from error
+    wanted = [*COLUMNS, *(f"p({name})" for name in card["data"]["classes"])]
+    if "files" not in card:  # version 0.1 had fewer columns
+        wanted = rows[0] if rows and rows[0][:4] == wanted[:4] else wanted
+    if not rows or rows[0] != wanted:
+        got = shorten(",".join(rows[0]) if rows else "")
+        raise InputError(f"{path}: damaged, it has other columns; {REMEDY} (got {got})")
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(wanted):
+            raise InputError(
+                f"{path}: damaged, row {number} must have {len(wanted)} fields; {REMEDY} "
+                f"(got {len(row)})"
+            )
+    count = card["data"]["num_nodes"]
+    if len(rows) != count + 1:
         raise InputError(
-            f"{path}: {what}, it cannot be read; give a folder written by `djgnn fit` "
-            f"(got {str(error)[:200]})"
-        ) from error
-    check_file(card, Card, path, "restore the file or run `djgnn fit` again")
-    return dict(card)
-
-
-def read_predictions(folder: str | Path) -> str:
-    """The stored predictions of a run, as CSV text.
-
-    Raises:
-        InputError: If it is not a complete run folder.
-    """
-    read_card(folder)
-    path = Path(folder).expanduser() / PREDICTIONS
-    try:
-        return read_limited(path, TABLE_BYTES).decode("utf-8")  # names keep their line ends
-    except (InputError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read ({error}); run `djgnn fit` again") from error
+            f"{path}: damaged, it must have one row for each of {count} nodes; {REMEDY} "
+            f"(got {len(rows) - 1})"
+        )
+    return rows
 
 
 def read_history(folder: str | Path) -> tuple[EpochRecord, ...]:

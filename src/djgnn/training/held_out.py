@@ -13,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 from djgnn.errors import InputError
 from djgnn.graph import Graph
 from djgnn.graph.files import readable_file
+from djgnn.training.checkpoint import written
 from djgnn.training.loop import Fitted
 
 
@@ -59,7 +60,8 @@ def held_out(graph: Graph, fitted: Fitted, split: int = 0) -> HeldOut:
 
 def write_held_out(held: HeldOut, path: Path) -> None:
     """Write the nodes and their probabilities; what each kind of expert says is left out."""
-    save_file({"nodes": held.nodes, "shares": held.shares}, path)
+    with written(path):
+        save_file({"nodes": held.nodes, "shares": held.shares}, path)
 
 
 def read_held_out(path: Path, graph: Graph) -> HeldOut:

@@ -85,6 +85,7 @@ class Hooks:
             evaluation (where the model has one) and all logits.
         on_plan: Called after the first fold of a cross-fitted mixture, with the names of the
             members of all folds that belong to kinds which the others train.
+        on_trained: Called once nothing is trained any more; the calibration comes next.
     """
 
     on_epoch: OnEpoch | None = None
@@ -92,3 +93,4 @@ class Hooks:
     checkpoint: Checkpoint | None = None
     observer: Observer | None = None
     on_plan: Callable[[Sequence[str]], None] | None = None
+    on_trained: Callable[[], None] | None = None

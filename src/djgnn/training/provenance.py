@@ -62,17 +62,20 @@ class PeakMemory:
             return
         with suppress(OSError):
             Path("/proc/self/clear_refs").write_text("5")
-        self.before = _status("VmRSS")
+        self.before = process_mib("VmRSS")
 
     def mib(self) -> float:
         """Peak since construction, above what was in use then."""
         if self.device == "cuda":
             return float(torch.cuda.max_memory_allocated()) / 2**20
-        return max(0.0, _status("VmHWM") - self.before)
+        return max(0.0, process_mib("VmHWM") - self.before)
 
 
-def _status(key: str) -> float:
-    """A line of /proc/self/status in MiB; `resource` where there is no such file."""
+def process_mib(key: str) -> float:
+    """Memory of this process in MiB: ``VmRSS`` is what it has now, ``VmHWM`` the most it had.
+
+    They are lines of /proc/self/status; where there is no such file, both are the most.
+    """
     with suppress(OSError):
         found = re.search(rf"^{key}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.M)
         if found:

@@ -74,6 +74,8 @@ def train(
         else:
             prepare(module, inputs, config, seed)
             fitted = fit(module, inputs, every[0], config, seeded(seed, device), hooks)
+    if hooks is not None and hooks.on_trained is not None:
+        hooks.on_trained()
     known = fitted.evidence
     if known is None:
         held = fitted.logits[every[0].val].cpu().numpy()

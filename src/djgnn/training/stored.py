@@ -21,8 +21,9 @@ from djgnn.model.arrivals import ExpertMemory, Memory, remember
 from djgnn.model.experts import jump_network, networks
 from djgnn.model.explain import Explanation, explain
 from djgnn.training.calibration import Calibration
+from djgnn.training.card import REMEDY, check_files, read_card
 from djgnn.training.config import RunConfig
-from djgnn.training.folder import CONFIG, GRAPH, HELD_OUT, WEIGHTS, parts_of, read_card
+from djgnn.training.folder import CONFIG, GRAPH, HELD_OUT, WEIGHTS, parts_of
 from djgnn.training.held_out import HeldOut, read_held_out
 from djgnn.training.inputs import blank_djgnn, build_djgnn, dense_or_sparse, num_features
 
@@ -70,11 +71,29 @@ class StoredModel:
 
         Those of a mixture are logarithms of its probabilities; of a cross-fitted one labelled nodes
         hear only the members that did not learn from them.
+
+        Raises:
+            InputError: If they are not finite.
         """
+        try:
+            each = self.by_network
+        except FloatingPointError as error:  # positions that are not finite
+            raise self._overflow() from error
         if isinstance(self.module, DJGNN):
-            return self.by_network[""].cpu().numpy()
+            return self._finite(each[""])
         with torch.no_grad():
-            return self.module.combine(list(self.by_network.values()), self.fold).cpu().numpy()
+            return self._finite(self.module.combine(list(each.values()), self.fold))
+
+    def _finite(self, logits: Tensor) -> NDArray[np.float32]:
+        if not bool(torch.isfinite(logits).all()):
+            raise self._overflow()
+        return logits.cpu().numpy()
+
+    def _overflow(self) -> InputError:
+        return InputError(
+            f"{self.graph.name}: what the model computes is not finite, so {WEIGHTS} holds weights "
+            f"that no training leaves, or the new nodes have features beyond all bounds; {REMEDY}"
+        )
 
     @cached_property
     def fold(self) -> Tensor:
@@ -180,7 +199,7 @@ class StoredModel:
                 logits: Tensor = self.memory.logits(new, x)
             except ValueError as error:
                 raise InputError(f"{self.graph.name}: {error}") from error
-            shares[new.node] = self.calibration.probabilities(logits.cpu().numpy())
+            shares[new.node] = self.calibration.probabilities(self._finite(logits))
         return shares
 
     def explain(self, node: int) -> Explanation:
@@ -189,20 +208,27 @@ class StoredModel:
         return explain(self.module, self.inputs, self.graph, node, self.parts, held_out)
 
 
-def load_model(folder: str | Path, device: torch.device | str = "cpu") -> StoredModel:
+def load_model(
+    folder: str | Path, device: torch.device | str = "cpu", but: str = ""
+) -> StoredModel:
     """Read a run folder back. Nothing in it is ever executed.
+
+    Args:
+        folder: The run.
+        device: Where the model will be.
+        but: A file that need not be the one that the run wrote.
 
     Raises:
         InputError: If a part is missing, damaged, or does not fit the others.
     """
     place = Path(folder).expanduser()
     card = read_card(place)
-    graph = read_npz(place / GRAPH)
-    if graph.content_hash != card["data"]["sha256"]:
-        raise InputError(
-            f"{place / GRAPH}: is not the graph of this run; restore the file or fit again "
-            f"(got {graph!r})"
-        )
+    check_files(place, card, but)
+    graph, data = read_npz(place / GRAPH), card["data"]
+    counts = (graph.num_nodes, graph.num_edges, graph.num_features, list(graph.classes()))
+    said = (data["num_nodes"], data["num_edges"], data["num_features"], data["classes"])
+    if graph.content_hash != data["sha256"] or counts != said:
+        raise InputError(f"{place / GRAPH}: is not the graph of this run; {REMEDY} (got {graph!r})")
     config = RunConfig.read_yaml(place / CONFIG)
     try:
         with torch.device("meta"):  # nothing is allocated for a configuration that does not fit
@@ -212,6 +238,10 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> Stored
     path = place / WEIGHTS
     try:
         state = load_file(readable_file(path))
+        wanted = {name: value.dtype for name, value in blank.state_dict().items()}
+        for name, value in state.items():
+            if value.dtype != wanted.get(name, value.dtype):
+                raise ValueError(f"{name} is of type {value.dtype}, not {wanted[name]}")
         blank.load_state_dict(state, assign=True)
     except (InputError, OSError, RuntimeError, SafetensorError, ValueError) as error:
         raise InputError(

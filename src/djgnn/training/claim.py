@@ -1,0 +1,132 @@
+"""The place of a run is held, tried and tidied before any work is done for it."""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from djgnn.errors import InputError, OutputError
+from djgnn.training.card import REPORT, RESULT
+
+TRIED = 2**16
+"""Bytes that are written to see whether writing works."""
+
+
+@contextmanager
+def claimed(path: str | Path) -> Iterator[None]:
+    """Hold the place of a run: no other process may write it meanwhile, on this machine at least.
+
+    What a process that was killed left half-written beside it is removed; an older run that was
+    being replaced comes back. The lock is a hidden file beside the folder; the system opens it when
+    its process ends, however that happens.
+
+    Args:
+        path: Where the run will be.
+
+    Raises:
+        InputError: If another process holds it, or it cannot be replaced by a folder.
+        OutputError: If it cannot be written.
+    """
+    target = Path(os.path.realpath(Path(path).expanduser()))
+    if os.path.ismount(target):
+        raise InputError(f"{path}: is where a disk is mounted; name a folder inside of it")
+    made = [place for place in target.parents if not place.exists()]
+    lock = target.with_name(f".{target.name}.lock")
+    try:
+        handle = _locked(lock, target, path)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                lock.unlink()
+            os.close(handle)
+    finally:
+        for place in made:
+            with suppress(OSError):  # something is in it now
+                place.rmdir()
+
+
+def check_space(path: str | Path, needed: int) -> None:
+    """Refuse a place where a run will not fit.
+
+    Args:
+        path: Where the run will be; the folder above it exists.
+        needed: Bytes.
+
+    Raises:
+        OutputError: If the disk has less.
+    """
+    target = Path(os.path.realpath(Path(path).expanduser()))
+    free = shutil.disk_usage(target.parent).free
+    if free < needed:
+        raise OutputError(
+            f"{path}: a run of about {needed / 2**20:,.0f} MiB does not fit on this disk; free "
+            f"space there, or name another folder (got {free / 2**20:,.0f} MiB)"
+        )
+
+
+def _locked(lock: Path, target: Path, path: str | Path) -> int:
+    """The open file of a lock, once the place of the run is tried and tidied."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle = _open(lock)
+        try:
+            os.pwrite(handle, bytes(TRIED), 0)
+            os.ftruncate(handle, 0)
+            _tidy(target)
+        except BaseException:
+            os.close(handle)
+            raise
+        return handle
+    except BlockingIOError as error:
+        raise InputError(
+            f"{path}: another `djgnn fit` is writing there; wait for it, or name another folder"
+        ) from error
+    except (FileExistsError, NotADirectoryError) as error:
+        raise InputError(
+            f"{path}: cannot be written, a folder above it is a file; name another folder"
+        ) from error
+    except OSError as error:
+        raise OutputError(
+            f"{path}: cannot be written; name another folder, or allow writing in {target.parent} "
+            f"(got {error.strerror or error})"
+        ) from error
+
+
+def _open(lock: Path) -> int:
+    """An open file that is locked, and is still the one of this name.
+
+    Raises:
+        BlockingIOError: If another process has locked it.
+    """
+    while True:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        try:
+            if sys.platform != "win32":
+                import fcntl
+
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(handle), lock.stat()):
+                    return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)  # its owner has just removed it
+
+
+def _tidy(target: Path) -> None:
+    """Remove what a killed process left; an older run that it had moved away comes back."""
+    left = re.compile(re.escape(f".{target.name}.") + r"[0-9a-f]{8}\.(part|old)")
+    for place in list(target.parent.iterdir()):
+        found = left.fullmatch(place.name)
+        if found and found[1] == "old" and not target.exists():
+            os.replace(place, target)
+        elif found:
+            shutil.rmtree(place, ignore_errors=True)
+    for place in list(target.iterdir()) if target.is_dir() else ():
+        if re.fullmatch(rf"\.({RESULT}|{REPORT})\.[0-9a-f]{{12}}\.tmp", place.name):
+            place.unlink()

@@ -1,0 +1,159 @@
+"""How commands end: what each phase took, who may write, what a terminal and a spreadsheet get."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from djgnn.cli.failures import describe
+from djgnn.cli.phases import Phases
+from djgnn.errors import OutputError
+from djgnn.graph import heterophilic_sbm, random_splits, write_npz
+from djgnn.training.card import read_card
+from djgnn.training.claim import claimed
+
+NAMES = ("=1+1", "+1", "-1", "@sum", "\tx", "\x1b[31mred", "\x9b2J", "two\nlines", "plain")
+PHASES = ["reading", "checking", "training", "calibration", "predictions", "report"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, djgnn: Callable[..., Any]) -> Path:
+    folder = tmp_path_factory.mktemp("ends")
+    graph = random_splits(heterophilic_sbm(60))
+    names = (*NAMES, *graph.names()[len(NAMES) :])
+    write_npz(dataclasses.replace(graph, node_names=names), folder / "graph.npz")
+    assert djgnn(*command(folder, folder / "run")).returncode == 0
+    return folder
+
+
+def command(folder: Path, out: Path, *more: str) -> tuple[object, ...]:
+    given = ("fit", "--graph", folder / "graph.npz", "--out", out, "--epochs", "2", "--device")
+    return (*given, "cpu", "--set", "experts=[features]", "--set", "hidden_channels=4", *more)
+
+
+def test_the_card_has_seconds_and_peak_memory_of_every_phase(place: Path) -> None:
+    phases = read_card(place / "run")["phases"]
+    assert [phase["name"] for phase in phases] == PHASES
+    assert all(phase["seconds"] >= 0 and phase["peak_mib"] > 50 for phase in phases)
+    assert sum(phase["seconds"] for phase in phases) > 0
+
+
+def test_a_page_that_is_missing_is_made(place: Path, djgnn: Any, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(place / "run", tmp_path / "run"))
+    (run / "report.html").unlink()
+    before = read_card(run)
+    done = djgnn(*command(place, run, "--resume", "--no-report"))
+    assert "complete already" in done.stdout
+    assert not (run / "report.html").exists()
+    done = djgnn(*command(place, run, "--resume"))
+    assert (done.returncode, "report: " in done.stdout) == (0, True)
+    assert (run / "report.html").is_file()
+    after = read_card(run)
+    assert after["phases"][:-1] == before["phases"][:-1]
+    assert after["phases"][-1]["name"] == "report"
+    assert after["result"] == before["result"]
+    assert "complete already" in djgnn(*command(place, run, "--resume")).stdout
+
+
+def test_a_second_fit_is_refused_and_the_first_loses_nothing(
+    place: Path, djgnn: Any, tmp_path: Path
+) -> None:
+    kept = tmp_path / ".run.checkpoint" / "features.safetensors"
+    kept.parent.mkdir()
+    kept.write_text("of the first")
+    with claimed(tmp_path / "run"):
+        for more in ((), ("--overwrite",), ("--resume",)):
+            done = djgnn(*command(place, tmp_path / "run", *more))
+            assert done.returncode == 2
+            assert "another `djgnn fit` is writing there" in done.stderr
+    assert kept.read_text() == "of the first"
+
+
+def test_a_folder_that_cannot_be_written_is_status_1(place: Path, djgnn: Any) -> None:
+    done = djgnn(*command(place, Path("/proc/nothing/run")))
+    assert done.returncode == 1
+    assert done.stderr.startswith("failed during reading: /proc/nothing/run: cannot be written")
+
+
+def test_failures_are_named() -> None:
+    def during(error: BaseException) -> str:
+        error.add_note("training")
+        return describe(error)
+
+    allocator = "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you"
+    memory = (MemoryError("Unable to allocate 8 GiB"), RuntimeError(allocator))
+    for error in (*memory, torch.OutOfMemoryError("CUDA out of memory.")):
+        text = during(error)
+        assert text.startswith("failed during training: out of memory; ")
+        assert "--batch-size" in text
+    assert "no space left for a.csv" in during(OSError(28, "No space left on device", "a.csv"))
+    assert "a.csv may not be written" in during(OSError(30, "Read-only file system", "a.csv"))
+    assert during(OutputError("a: full")) == "failed during training: a: full"
+    assert during(KeyboardInterrupt()).startswith("stopped during training; repeat")
+    assert describe(KeyboardInterrupt()) == "stopped"
+    assert describe(RuntimeError("odd")) == "failed: RuntimeError: odd"
+
+
+def test_a_phase_has_its_own_peak() -> None:
+    clock = [0.0]
+    phases = Phases(lambda: clock[0])
+    assert phases.records() == []
+    phases.begin("small")
+    clock[0] = 2.0
+    phases.begin("large")
+    block = bytearray(300 << 20)
+    block[::4096] = b"x" * len(block[::4096])
+    phases.look()
+    del block
+    clock[0] = 3.0
+    phases.begin("after")
+    small, large, after = phases.records()
+    assert (small["seconds"], large["seconds"], after["seconds"]) == (2.0, 1.0, 0.0)
+    assert large["peak_mib"] - small["peak_mib"] > 200
+    assert large["peak_mib"] - after["peak_mib"] > 200
+
+
+def test_a_spreadsheet_gets_no_formula(place: Path, djgnn: Any, tmp_path: Path) -> None:
+    plain = djgnn("predict", place / "run").stdout
+    with (place / "run" / "predictions.csv").open(newline="", encoding="utf-8") as file:
+        assert plain == file.read()
+    safe = djgnn("predict", place / "run", "--spreadsheet-safe").stdout
+    rows = [row[0] for row in csv.reader(io.StringIO(safe, newline=""))][1:]
+    assert rows[:5] == ["'=1+1", "'+1", "'-1", "'@sum", "'\tx"]
+    assert rows[5:9] == list(NAMES[5:])
+    out = tmp_path / "safe.json"
+    assert djgnn("predict", place / "run", "--spreadsheet-safe", "--json", "--out", out)[0] == 0
+    assert json.loads(out.read_text("utf-8"))[0]["node"] == "'=1+1"
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_terminal_gets_no_control_characters(place: Path, more: tuple[str, ...]) -> None:
+    ours, theirs = pty.openpty()
+    run = subprocess.Popen(
+        [sys.executable, "-m", "djgnn", "predict", place / "run", *more], stdout=theirs
+    )
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            seen += os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            break
+    os.close(ours)
+    assert run.wait() == 0
+    shown = seen.decode("utf-8")
+    assert "red" in shown
+    assert not {c for c in shown if ord(c) < 32 or 127 <= ord(c) < 160} - {"\r", "\n"}
