@@ -19,7 +19,7 @@ from djgnn.cli.stages import Stages, stages
 from djgnn.cli.terminal import escape, stoppable, warn
 from djgnn.errors import InputError
 from djgnn.graph import Graph, reading_of
-from djgnn.graph.convert import scale_remark
+from djgnn.graph.convert import overflow_remark, scale_remark
 from djgnn.graph.table_rules import shorten, trained_columns
 from djgnn.model import DJExperts
 from djgnn.training.card import REPORT, RESULT, amend_card, check_files, is_sealed, read_card
@@ -66,7 +66,7 @@ def fit_source(source: Source, recipe: Recipe, options: FitOptions) -> tuple[dic
         bar.stage("checking")
         _check_trainable(graph, source)
         graph, config = with_splits(graph, config, options.folds, options.seed)
-        warn(scale_remark(graph) if group.first else None)
+        warn((overflow_remark(graph) or scale_remark(graph)) if group.first else None)
         say_reading(graph, quiet or not group.first)
         card = group.shared(lambda: _finished(graph, config, options, bar))
         if card is None:

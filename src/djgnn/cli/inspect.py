@@ -24,13 +24,13 @@ def inspect(
 ) -> None:
     """What a graph is like: size, twins, leaks, heterophily, and what a fit on it would cost."""
     from djgnn.graph import random_splits
-    from djgnn.graph.convert import scale_remark
+    from djgnn.graph.convert import overflow_remark, scale_remark
     from djgnn.report.graph_card import measure_graph
     from djgnn.training.estimate import estimate
     from djgnn.training.inputs import choose_device
 
     config, graph = recipe.resolve(source.dataset), load(source)
-    warn(scale_remark(graph))
+    warn(overflow_remark(graph) or scale_remark(graph))
     say_reading(graph, as_json)
     found = {**measure_graph(graph, seed), "cost": None}
     if cost and graph.y is not None:

@@ -16,6 +16,8 @@ from djgnn.graph.labels import class_order, is_unknown
 SPARSE_BELOW = 0.25
 SPARSE_COLUMNS = 32
 LARGE = 1000.0
+SQUARABLE = (1e-19, 1.8e19)
+"""Between these, squares are 32-bit numbers."""
 
 
 def compact(x: Any) -> Any:
@@ -61,6 +63,35 @@ def scale_remark(graph: Graph) -> str | None:
         "features are used as they are, and such numbers drown the others; subtract the mean of "
         "the column and divide by its standard deviation"
     )
+
+
+def overflow_remark(graph: Graph) -> str | None:
+    """What is wrong with features or weights whose products no 32-bit number holds.
+
+    Example:
+        >>> g = Graph(np.array([[0], [1]]), num_nodes=2, edge_weight=np.array([3e38]))
+        >>> overflow_remark(g)
+        'edge weights reach 3e+38: their products overflow; divide all weights by a number'
+    """
+    weight = np.zeros(0) if graph.edge_weight is None else abs(graph.edge_weight)
+    x: Any = np.zeros(0) if graph.x is None else graph.x
+    size = abs(x.data if sp.issparse(x) else x)
+    most, weight = float(size.max(initial=0)), weight[weight > 0]
+    if most > SQUARABLE[1]:
+        return f"features reach {most:.3g}: their products overflow; divide the column by a number"
+    if 0 < most < SQUARABLE[0]:
+        return f"no feature is above {most:.3g}: their products vanish; multiply them by a number"
+    if weight.max(initial=0) > SQUARABLE[1]:
+        return (
+            f"edge weights reach {weight.max():.3g}: their products overflow; divide all weights "
+            "by a number"
+        )
+    if weight.min(initial=1) < np.finfo(np.float32).tiny:
+        return (
+            f"an edge weight is {weight.min():.3g}: its reciprocal overflows; multiply all weights "
+            "by a number"
+        )
+    return None
 
 
 def from_pyg(data: Any, name: str = "graph") -> Graph:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from torch import nn
 
 from djgnn.graph import Graph
 from djgnn.graph.checks import check_trainable
+from djgnn.graph.convert import overflow_remark
 from djgnn.model import DJExperts
 from djgnn.model.experts import Mixed
 from djgnn.training.calibration import Calibration
@@ -22,6 +25,22 @@ from djgnn.training.progress import Hooks
 from djgnn.training.references import feature_trees
 from djgnn.training.selection import SplitResult, judge
 from djgnn.training.threads import suitable_threads
+
+
+@contextmanager
+def _named_overflow(graph: Graph) -> Iterator[None]:
+    """Say of a training that diverged whether the data is to blame.
+
+    Raises:
+        FloatingPointError: In place of the training's own.
+    """
+    try:
+        yield
+    except FloatingPointError as error:
+        remark = overflow_remark(graph)
+        if remark is None:
+            raise
+        raise FloatingPointError(f"training diverged: {remark}") from error
 
 
 def train(
@@ -64,7 +83,7 @@ def train(
     for parts in splits:
         check_trainable(graph.y, parts.train, parts.val, graph.num_classes, graph.metric)
         every.append(Targets.of(graph, parts, device, config.class_weight))
-    with suitable_threads(graph, device):
+    with suitable_threads(graph, device), _named_overflow(graph):
         if isinstance(module, Mixed):
             fitted = fit_experts(module, inputs, every, config, seed, hooks)
             if isinstance(module, DJExperts) and graph.num_features and graph.num_edges:

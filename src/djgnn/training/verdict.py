@@ -17,6 +17,7 @@ from scipy.special import log_softmax
 
 from djgnn import checking
 from djgnn.graph.checks import BINARY, METRIC_NAMES, Metric
+from djgnn.graph.convert import overflow_remark
 from djgnn.model.experts import PLAIN, kind_of
 from djgnn.training.held_out import held_out
 from djgnn.training.selection import decision, score
@@ -243,10 +244,8 @@ def _warnings(
             "off before it; look for features of extreme size, or label more nodes"
         )
     if fitted.diverged:
-        said.append(
-            f"left out, for their training diverged: {', '.join(fitted.diverged)}; lower the "
-            "learning rate or scale the features"
-        )
+        cure = overflow_remark(graph) or "lower the learning rate or scale the features"
+        said.append(f"left out, for their training diverged: {', '.join(fitted.diverged)}; {cure}")
     count = zip(graph.classes(), labels.tolist(), strict=True)
     few = [f"{name} ({number})" for name, number in count if number < FEW_LABELS]
     if few:
