@@ -75,6 +75,8 @@ def test_a_killed_process_is_started_again_and_nothing_is_different(
 ) -> None:
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     cards = run_group(2, jobs.fit_folder, graph_file, undisturbed, EPOCHS)
+    for card in cards:  # the first process adds what the last phase took
+        del card["phases"], card["files"]
     assert cards[0] == cards[1]
     running = start("--max-restarts", "1", *command(graph_file, killed, "--checkpoint-every", "0"))
     wait_for(checkpoint_folder(killed) / "given.safetensors", running)

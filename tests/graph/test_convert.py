@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from djgnn.errors import InputError
 from djgnn.graph import Graph
-from djgnn.graph.convert import compact
+from djgnn.graph.convert import compact, overflow_remark
 
 
 def pyg() -> tuple[Any, Any, Any]:
@@ -121,3 +121,23 @@ def test_minus_one_is_unknown_however_it_is_written() -> None:
         g.nodes[node]["y"] = label
     graph = Graph.from_networkx(g, label="y")
     assert (graph.class_names, graph.y.tolist()) == (("0.0", "2.0"), [0, -1, -1, -1, 1])
+
+
+@pytest.mark.parametrize(
+    ("x", "weight", "says"),
+    [
+        (3e38, 1.0, "features reach 3e+38: their products overflow"),
+        (1e-45, 1.0, "no feature is above 1.4e-45: their products vanish"),
+        (1.0, 3e38, "edge weights reach 3e+38: their products overflow"),
+        (1.0, 1e-45, "an edge weight is 1.4e-45: its reciprocal overflows"),
+        (1.0, 1e-30, None),
+        (1e6, 1e6, None),
+    ],
+)
+def test_values_whose_products_overflow_are_named(
+    x: float, weight: float, says: str | None
+) -> None:
+    edges, weights = np.array([[0], [1]]), np.array([weight])
+    for features in (np.full((2, 1), x), sp.csr_array(np.full((2, 1), x))):
+        found = overflow_remark(Graph(edges, num_nodes=2, x=features, edge_weight=weights))
+        assert (found or "").startswith(says or "none") or found is says

@@ -153,6 +153,7 @@ def test_damaged_trees_are_refused(stored: tuple[Path, Fitted], tmp_path: Path) 
     import shutil
 
     from safetensors.torch import load_file, save_file
+    from tests.reseal import reseal
 
     from djgnn.errors import InputError
 
@@ -160,6 +161,7 @@ def test_damaged_trees_are_refused(stored: tuple[Path, Fitted], tmp_path: Path) 
     state = load_file(folder / "weights.safetensors")
     state["experts.boosting.child"].view(-1)[0] = 2**30
     save_file(state, folder / "weights.safetensors", {"format": "djgnn-run-1"})
+    reseal(folder)
     with pytest.raises(InputError, match=r"weights.safetensors: damaged.*boosting.child"):
         load_model(folder)
 

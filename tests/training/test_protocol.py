@@ -336,3 +336,13 @@ def test_a_graph_without_features_or_edges_still_trains() -> None:
 def test_divergence_is_said_not_hidden(graph: Graph) -> None:
     with pytest.raises(FloatingPointError, match="lower the learning rate"):
         run(graph, small(lr=1e38, epochs=4))
+
+
+def test_a_training_that_overflows_blames_the_values_not_the_rate() -> None:
+    graph = random_splits(heterophilic_sbm(60))
+    weight = np.full(graph.num_edges, 3e38, dtype=np.float32)
+    config = resolve("default", None, experts=(), num_jumps=3, hidden_channels=4, epochs=2)
+    graph = dataclasses.replace(graph, edge_weight=weight)
+    module, inputs = build_djgnn(config, graph)
+    with pytest.raises(FloatingPointError, match=r"diverged: edge weights reach 3e\+38"):
+        train(module, inputs, graph, 0, config.training, 0)
