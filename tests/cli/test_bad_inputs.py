@@ -169,6 +169,7 @@ CASES: dict[str, Case] = {
     ),
     "unknown rule": options("duplicates: must be one of first", "--duplicates", "last"),
     "no such label": options(r"n\.csv.*no column 'kind'.*--label", "--label", "kind"),
+    "label misspelt": options(r"no column 'lable'.*did you mean 'label'\?", "--label", "lable"),
     "no such feature": options(r"n\.csv.*'speed' is not there", "--feature", "speed"),
     "no such exclusion": options(r"n\.csv.*'speed' is not there", "--exclude", "speed"),
     "label as feature": options("is the id, label or split; choose", "--feature", "label"),

@@ -242,6 +242,10 @@ BAD = {
         ["fit", "--dataset", "own", "--set", "num_jumps=0", "--out", "OUT"],
         "at least 1",
     ),
+    "folds among the options": (
+        ["fit", "--dataset", "own", "--set", "folds=2", "--out", "OUT"],
+        "give --folds 2",
+    ),
     "no pair": (["fit", "--dataset", "own", "--set", "lr", "--out", "OUT"], "KEY=VALUE"),
     "too many jumps": (
         ["fit", "--dataset", "own", "--set", "num_jumps=999", "--out", "OUT"],

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from djgnn.errors import InputError
-from djgnn.graph import Graph, cross_folds, heterophilic_sbm
+from djgnn.graph import Graph, cross_folds, heterophilic_sbm, random_splits
 from djgnn.model import DJExperts
 from djgnn.model.experts import kind_of
 from djgnn.training.config import RunConfig, resolve
@@ -64,6 +64,14 @@ def test_folds_that_cannot_be() -> None:
     with pytest.raises(InputError, match="from 1 to 1 folds"):
         with_splits(two, CONFIG, 4)
     assert with_splits(two, CONFIG)[1].model.folds is None
+
+
+def test_splits_that_are_no_folds_are_refused() -> None:
+    folded = CONFIG.replace(folds=2)
+    for graph in (random_splits(KNOWN, 2), cross_folds(KNOWN, 3)):
+        module, inputs = build_djgnn(folded, graph)
+        with pytest.raises(InputError, match="2 folds, but the graph has splits of its own"):
+            train(module, inputs, graph, 0, folded.training)
 
 
 def test_members_of_a_fold_speak_for_its_nodes() -> None:

@@ -62,7 +62,12 @@ def demo(
 @app.command()
 @with_options
 def fit(source: Source, options: FitOptions, recipe: Recipe) -> None:
-    """Train on a graph of your own or on a benchmark set; write model, predictions and card."""
+    """Train on a graph of your own or on a benchmark set; write model, predictions and card.
+
+    Two tables and the column to predict are enough, nodes to predict have no label there:
+
+    djgnn fit --edges friends.csv --nodes people.csv --label kind --out run
+    """
     from djgnn.cli.fit import fit_source
 
     card, first = fit_source(source, recipe, options)

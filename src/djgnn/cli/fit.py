@@ -105,7 +105,7 @@ def _promise(options: FitOptions) -> Promise:
     try:
         return Promise(options.coverage, options.coverage_by)  # type: ignore[arg-type]
     except ValueError as error:
-        raise InputError(f"--coverage: {error}") from error
+        raise InputError(f"--{str(error).replace('coverage_by', 'coverage-by')}") from error
 
 
 def checkpoint_folder(out: Path) -> Path:

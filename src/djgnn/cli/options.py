@@ -80,6 +80,8 @@ class Recipe:
             key, equals, value = pair.partition("=")
             if not equals or not key:
                 raise InputError(f"--set: must be KEY=VALUE (got '{pair}')")
+            if key.strip() == "folds":
+                raise InputError(f"--set folds: is an option of `djgnn fit`; give --folds {value}")
             try:
                 found[key.strip()] = yaml.safe_load(value)
             except yaml.YAMLError as error:

@@ -36,7 +36,10 @@ class Source:
     label: Annotated[Text, option("Column with the labels.")] = None
     symmetric: Annotated[
         bool | None,
-        option("Add the reverse of every edge, or not (default).", "--symmetric/--directed"),
+        option(
+            "Add the reverse of every edge, or not (default). Experts look both ways in any case.",
+            "--symmetric/--directed",
+        ),
     ] = None
     data: Data = None
     column: Annotated[

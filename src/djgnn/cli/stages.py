@@ -14,17 +14,19 @@ from rich.text import Text
 
 from djgnn.cli.phases import Phases
 from djgnn.cli.terminal import escape
-from djgnn.model.experts import kind_of
+from djgnn.model.experts import PLAIN, kind_of
 from djgnn.training.experts import ALWAYS
 
 if TYPE_CHECKING:
     from djgnn.training.progress import EpochRecord, OnEpoch
 
-KEPT = 0.2
+COST = {"features": 0.6, "hops": 1.6, "diffusion": 2.2, "deep": 7.0, "jumps": 5.0, "joint": 6.5}
+"""Time of networks as multiples of that of the others, roughly; the mean over five own graphs."""
+KEPT = 0.1
 """Share of the networks of the first fold that the others are expected to train, too."""
-LEAST_SEEN = 3
-"""Members that must have ended before anything is said about those to come."""
-AFTER, LEAST_AFTER = 0.1, 3.0
+LEAST_SEEN = 2
+"""Networks that must have ended before anything is said about those to come."""
+AFTER, LEAST_AFTER = 0.04, 3.0
 """What predictions and page take: a share of the training, and seconds."""
 
 
@@ -32,7 +34,8 @@ class Estimate:
     """Seconds that a training will take, from the members of the mixture that have ended.
 
     Members of the same kind take the same time in every fold. In the first fold those to come are
-    taken for average ones; which of them the other folds train is known after it.
+    taken to be dearer or cheaper than those that have ended as ``COST`` says; which of them the
+    other folds train is known after it.
 
     Args:
         names: All members in order, those of the first fold first; one empty name for one network.
@@ -64,19 +67,28 @@ class Estimate:
         longest = spent * max(0, self.epochs - self.done) / max(1, self.done)
         if len(self.names) == 1:
             return longest
-        if len(self.took) < min(LEAST_SEEN, len(self.names) - 1):
-            return None
         kinds: dict[str, list[float]] = {}
         for name, seconds in self.took.items():
             kinds.setdefault(kind_of(name), []).append(seconds)
         usual = {kind: sum(each) / len(each) for kind, each in kinds.items()}
-        mean = sum(usual.values()) / len(usual)
-        expected = usual.get(kind_of(self.current), mean)
-        total = min(longest, max(expected - spent, 0.1 * spent))
+        seen = [kind for kind in usual if kind not in PLAIN]
+        if len(seen) < min(LEAST_SEEN, len({kind_of(n) for n in self.names} - {*PLAIN})):
+            return None
+        unit = sum(usual[kind] for kind in seen) / max(sum(map(_cost, seen)), 1e-9)
+
+        def expected(name: str) -> float:
+            kind = kind_of(name)
+            return usual.get(kind, unit * _cost(kind))
+
+        total = min(longest, max(expected(self.current) - spent, 0.1 * spent))
         for name in self.names[place + 1 :]:
             sure = name in self.first or kind_of(name) in ALWAYS
-            total += usual.get(kind_of(name), mean) * (1 if sure else KEPT)
+            total += expected(name) * (1 if sure else KEPT)
         return total
+
+
+def _cost(kind: str) -> float:
+    return COST.get(kind, 1.0)
 
 
 class _Left(ProgressColumn):

@@ -41,7 +41,8 @@ def read_weights(
     numbers = parse_numbers(column)
     good = (numbers >= 0).fill_null(False)
     good = good if kept is None else good | pl.Series(~kept)
-    check_rows(where, column, ~good, "a weight is a number of zero or more; correct it or use none")
+    remedy = "correct it, or use no weights, `weight=` ''"
+    check_rows(where, column, ~good, f"a weight is a number of zero or more; {remedy}")
     return numbers.to_numpy()
 
 

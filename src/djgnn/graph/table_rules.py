@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import msgspec
@@ -140,6 +141,9 @@ def find_columns(
             check = "it has no header line, so columns are named by their place"
             if "column_1" not in found:
                 check = "check that the first line is a header"
+            near = get_close_matches(given or "", left, n=1)
+            if near:
+                check = f"did you mean {near[0]!r}?"
             raise InputError(
                 f"{where}: no column {wanted} for the {role}; name it with `{role}=`; {check} "
                 f"(got columns {shorten(left)})"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from djgnn.errors import InputError
 from djgnn.graph import Graph
 from djgnn.graph.checks import check_trainable
 from djgnn.graph.convert import overflow_remark
@@ -64,7 +65,8 @@ def train(
         hooks: Progress, early end, checkpoint, recording.
 
     Raises:
-        InputError: If the split has nothing to learn from or to select on.
+        InputError: If the split has nothing to learn from or to select on, or the splits are not
+            the folds of a cross-fitted model.
 
     Example:
         >>> from djgnn.graph import heterophilic_sbm, random_splits
@@ -78,6 +80,11 @@ def train(
         True
     """
     folded = isinstance(module, Mixed) and module.folds > 1
+    if folded and (graph.num_splits != module.folds or bool(graph.split(0).test.any())):
+        raise InputError(
+            f"{graph.name}: the configuration has {module.folds} folds, but the graph has splits "
+            f"of its own; leave the option folds out (got {graph.num_splits} splits)"
+        )
     splits = [graph.split(k) for k in (range(graph.num_splits) if folded else [split])]
     device, every = next(module.parameters()).device, []
     for parts in splits:
