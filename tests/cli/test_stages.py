@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from djgnn.cli.stages import Estimate, Stages
+from djgnn.cli.stages import AHEAD, BEHIND, COST, Estimate, Stages
 from djgnn.training.progress import EpochRecord
 
 KINDS = ("shares", "features", "hops", "rows")
@@ -41,6 +41,24 @@ def test_members_of_a_kind_take_the_same_time_in_every_fold() -> None:
         now += seconds[kind]
         estimate.saw(name, 9, 10, now)
     assert estimate.left(now) < 1
+
+
+def test_networks_to_come_are_dear_or_cheap_and_those_of_other_folds_unlikely() -> None:
+    kinds = ("shares", "given", "rows", "deep", "jumps")
+    names = [f"{kind}-{fold}" for fold in (1, 2) for kind in kinds]
+
+    def left(loss: float) -> float:
+        estimate = Estimate(names, 2)
+        estimate.saw("shares-1", 0, 1, 1.0, 0.9)
+        estimate.saw("given-1", 9, 10, 3.0, loss)
+        estimate.saw("rows-1", 9, 10, 5.0, 2.0)
+        estimate.saw("deep-1", 0, 1000, 6.0, 2.0)
+        return estimate.left(6.0)
+
+    dear = 2 * (COST["deep"] + COST["jumps"])  # a network of the usual kind takes 2 seconds
+    sure = dear - 1 + 1  # one second of them is over, and shares come again
+    assert left(2.0) == pytest.approx(sure + BEHIND * (2 + 2 + dear))
+    assert left(0.5) == pytest.approx(sure + AHEAD * 2 + BEHIND * (2 + dear))
 
 
 def test_one_network_is_expected_to_use_all_its_epochs() -> None:

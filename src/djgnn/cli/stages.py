@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 
 COST = {"features": 0.6, "hops": 1.6, "diffusion": 2.2, "deep": 7.0, "jumps": 5.0, "joint": 6.5}
 """Time of networks as multiples of that of the others, roughly; the mean over five own graphs."""
-KEPT = 0.1
-"""Share of the networks of the first fold that the others are expected to train, too."""
+AHEAD, BEHIND = 0.5, 0.05
+"""Chance that the other folds train a network, too: one that is ahead of the plain experts in the
+first fold, and any other."""
 LEAST_SEEN = 2
 """Networks that must have ended before anything is said about those to come."""
 AFTER, LEAST_AFTER = 0.04, 3.0
@@ -45,11 +47,17 @@ class Estimate:
     def __init__(self, names: Sequence[str], folds: int = 1) -> None:
         self.names, self.first = list(names), set(names[: len(names) // folds])
         self.took: dict[str, float] = {}
+        self.least: dict[str, float] = {}
         self.current, self.done, self.epochs = self.names[0], 0, 1
         self.began, self.last = 0.0, 0.0
 
-    def saw(self, name: str, epoch: int, epochs: int, now: float) -> None:
-        """An epoch of a member has ended, of at most so many, `now` seconds after the start."""
+    def saw(self, name: str, epoch: int, epochs: int, now: float, loss: float = math.inf) -> None:
+        """An epoch of a member has ended, of at most so many, `now` seconds after the start.
+
+        `loss` is that of the validation nodes.
+        """
+        kind = kind_of(name)
+        self.least[kind] = min(loss, self.least.get(kind, math.inf))
         if name != self.current and name in self.names:
             self.took[self.current] = self.last - self.began
             self.current, self.began = name, self.last
@@ -81,10 +89,15 @@ class Estimate:
             return usual.get(kind, unit * _cost(kind))
 
         total = min(longest, max(expected(self.current) - spent, 0.1 * spent))
-        for name in self.names[place + 1 :]:
-            sure = name in self.first or kind_of(name) in ALWAYS
-            total += expected(name) * (1 if sure else KEPT)
-        return total
+        return total + sum(expected(n) * self._chance(n) for n in self.names[place + 1 :])
+
+    def _chance(self, name: str) -> float:
+        """That a member is trained at all."""
+        kind = kind_of(name)
+        if name in self.first or kind in ALWAYS:
+            return 1.0
+        plain = min((self.least[k] for k in ALWAYS if k in self.least), default=math.inf)
+        return AHEAD if self.least.get(kind, math.inf) < plain else BEHIND
 
 
 def _cost(kind: str) -> float:
@@ -158,7 +171,8 @@ class Stages:
         estimate = self.estimate = Estimate(names, folds)
 
         def report(total: int, record: EpochRecord) -> None:
-            estimate.saw(record.expert, record.epoch, total, self.clock() - self.trained)
+            spent, loss = self.clock() - self.trained, record.validation_loss
+            estimate.saw(record.expert, record.epoch, total, spent, loss)
             who = f"training {kind_of(record.expert)}" if record.expert else "training"
             self._show(f"{title}, {who}: validation {record.validation:.1f}")
             after(record.epoch)
