@@ -55,7 +55,7 @@ class PlainExpert(nn.Module):
         self.in_channels, self.out_channels = in_channels, out_channels
         self.num_nodes, self.directed = num_nodes, directed
         # A parameter, for optimisers and devices ask for one.
-        self.prior = nn.Parameter(torch.ones(out_channels) / max(1, out_channels), False)
+        self.prior = nn.Parameter(torch.full((out_channels,), 1 / max(1, out_channels)), False)
         self.register_buffer("label", torch.full((num_nodes,), -1))
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:

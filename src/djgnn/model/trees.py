@@ -98,9 +98,10 @@ class BoostedTrees(PlainExpert):
 
     def observe_features(self, x: Any) -> None:
         """Learn the projection of wide features."""
-        columns = as_matrix(x).astype(np.float64)
+        columns = as_matrix(x)
         if self.projection.numel() and not _is_identity(columns):
-            self.projection.copy_(_stored(reduction(columns, self.projection.shape[1], DIRECT)))
+            wide = columns.astype(np.float64)
+            self.projection.copy_(_stored(reduction(wide, self.projection.shape[1], DIRECT)))
 
     def reduced(self, x: Any) -> NDArray[Any]:
         """The features, wide ones as projected, ``[n, width]``."""
@@ -112,13 +113,16 @@ class BoostedTrees(PlainExpert):
     def columns(self, x: Any, near: Surroundings) -> NDArray[np.float32]:
         """What the trees see of every node, known and later, ``[n, columns]``."""
         h, ways = self.reduced(x), near.ways(self.directed)
-        parts = neighbour_means(h, [mean_normalize(way) for way in ways], HOPS)
-        parts += [np.log1p(totals(way)) for way in (*ways, near.both)[: 2 * len(ways) - 1]]
+        # In half the precision as soon as they are known: together they are the largest array.
+        parts = [_bounded(h)]
+        for way in ways:
+            parts += map(_bounded, neighbour_means(h, [mean_normalize(way)], HOPS)[1:])
+        degrees = [np.log1p(totals(way)) for way in (*ways, near.both)[: 2 * len(ways) - 1]]
         prior = self.prior.double().cpu().numpy()
         known = self.known_labels(h.shape[0])
-        parts += label_shares(near, known, prior, self.directed)
-        parts.append(places(ways, self.vectors.cpu().numpy()))
-        return _bounded(np.column_stack(parts))
+        shares = label_shares(near, known, prior, self.directed)
+        parts += map(_bounded, [*degrees, *shares, places(ways, self.vectors.cpu().numpy())])
+        return np.column_stack(parts)
 
     def steps(self, x: Any, near: Surroundings, seed: int) -> Iterator[Floats]:
         """Some rounds of trees after the other, while there is room for them.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,13 +80,13 @@ class RunData:
     contributions: NDArray[np.float32]
     bias: NDArray[np.float32]
 
-    @property
+    @cached_property
     def labels(self) -> NDArray[np.int64]:
         """Class of every node, -1 where it is not known."""
         y = self.graph.y
         return np.full(self.graph.num_nodes, -1) if y is None else y
 
-    @property
+    @cached_property
     def predicted(self) -> NDArray[np.int64]:
         """Predicted class of every node, as ``predictions.csv`` has it."""
         code = {name: c for c, name in enumerate(self.graph.classes())}

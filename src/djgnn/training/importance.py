@@ -64,6 +64,9 @@ def importance(
         return {}
     if config.training.batch_size is not None:
         return {"importance_note": "importance of features: not measured in mini-batches"}
+    rough = _pass_seconds(fitted) * REPEATS * len(groups)
+    if rough > 3 * SECONDS and not asked:
+        return _too_long(rough)
     parts, device = _parts(graph, fitted, held), next(fitted.module.parameters()).device
     fixed = [_weighed(people, inputs, rows, blind=True) for people, rows in parts]
     y = np.asarray(graph.y)[np.concatenate([rows for _, rows in parts])]
@@ -83,10 +86,7 @@ def importance(
         return {}
     needed = (time.perf_counter() - begun) * REPEATS * len(groups)
     if needed > SECONDS and not asked:
-        return {
-            "importance_note": "importance of features: not measured, it would take about "
-            f"{needed:.0f} s; ask for it with --importance"
-        }
+        return _too_long(needed)
     rng = np.random.default_rng(seed)
     found = []
     for name, columns in groups.items():
@@ -95,6 +95,19 @@ def importance(
         error = float(np.std(drops, ddof=1)) / REPEATS**0.5
         found.append({"group": name, "drop": float(np.mean(drops)), "error": error})
     return {"importance": sorted(found, key=lambda each: -each["drop"])}
+
+
+def _pass_seconds(fitted: Fitted) -> float:
+    """What an answer of all members takes, by their trainings: an epoch is about four passes."""
+    seeing = (e for e in fitted.experts if e.weight > 0 and kind_of(e.name) not in BLIND)
+    return sum(each.seconds / max(1, each.epochs) for each in seeing) / 4
+
+
+def _too_long(seconds: float) -> dict[str, Any]:
+    return {
+        "importance_note": "importance of features: not measured, it would take about "
+        f"{seconds:.0f} s; ask for it with --importance"
+    }
 
 
 def permuted(x: Any, columns: NDArray[np.int64], order: NDArray[np.int64]) -> Any:

@@ -83,9 +83,9 @@ def _reasons(graph: Graph, held: HeldOut, rows: NDArray[np.int64]) -> list[list[
     heard = sp.csr_array(near[nodes] @ one_hot).toarray().astype(np.int64)
     # Class shares say the same of all nodes.
     votes = np.array([said[rows] for kind, said in held.alone.items() if kind != "shares"])
-    twins = _twins(near, y)
+    twins = _twins(near, y, nodes, best)
     found = []
-    for i, (node, own, other) in enumerate(zip(nodes, label, best, strict=True)):
+    for i, (own, other) in enumerate(zip(label, best, strict=True)):
         ratio = held.shares[rows[i], other] / max(held.shares[rows[i], own], 1e-6)
         said = [f"{classes[other]} is {ratio:.3g} times as likely"]
         agree = int((votes[:, i] == other).sum()) if votes.size else 0
@@ -96,8 +96,8 @@ def _reasons(graph: Graph, held: HeldOut, rows: NDArray[np.int64]) -> list[list[
             said.append(
                 f"{heard[i, other]} of {heard[i].sum()} labelled neighbours {verb} {classes[other]}"
             )
-        twin = twins.get((int(node), int(other)))
-        if twin is not None:
+        twin = twins[i]
+        if twin >= 0:
             said.append(f"{names[twin]} has the same neighbours and is {classes[other]}")
         found.append(said)
     return found
@@ -109,15 +109,22 @@ def neighbours(graph: Graph) -> sp.csr_array:
     return sp.csr_array((np.ones_like(both.data), both.indices, both.indptr), shape=both.shape)
 
 
-def _twins(near: sp.csr_array, y: NDArray[np.int64]) -> dict[tuple[int, int], int]:
-    """For nodes whose neighbours others have too: by node and class, one of that class."""
-    twins = twin_classes(near)
-    degree, found = np.diff(near.indptr), {}
-    for start, count in zip(twins.start.tolist(), twins.count.tolist(), strict=True):
-        if count > 1:
-            group = twins.members[start : start + count].numpy()
-            if degree[group[0]] == 0:
-                continue
-            first = {int(y[node]): int(node) for node in group[::-1] if y[node] >= 0}
-            found.update({(int(node), c): one for node in group for c, one in first.items()})
-    return found
+def _twins(
+    near: sp.csr_array,
+    y: NDArray[np.int64],
+    nodes: NDArray[np.int64],
+    classes: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """For nodes and a class of each: the first node of that class with the same neighbours, or -1.
+
+    Nodes without neighbours have no twins.
+    """
+    twin = twin_classes(near).class_of.numpy()
+    known = np.flatnonzero((y >= 0) & (np.diff(near.indptr) > 0))
+    width = int(max(y.max(initial=0), classes.max(initial=0))) + 1
+    keys, first = np.unique(twin[known] * width + y[known], return_index=True)
+    wanted = twin[nodes] * width + classes
+    place = np.minimum(np.searchsorted(keys, wanted), max(keys.size - 1, 0))
+    if not keys.size:
+        return np.full(nodes.size, -1)
+    return np.where(keys[place] == wanted, known[first[place]], -1)
