@@ -73,6 +73,6 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "write_computation_times": False,
     "remove_config_comments": True,
-    "plot_gallery": "True",
+    "parallel": 2,
     "abort_on_example_error": True,
 }

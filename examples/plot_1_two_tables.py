@@ -64,12 +64,15 @@ surest = classifier.predict_proba(graph)[:, classifier.classes_ == "mule"].ravel
 surest[~unknown] = 0
 found = classifier.explain(names[surest.argmax()])
 
-top = found.experts[:6]
+by_kind = {}  # an expert has a member for every fold of the labels
+for part in found.experts:
+    by_kind.setdefault(part.expert.rpartition("-")[0], []).append(part)
+
 fig, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
-left = np.zeros(len(top))
+left = np.zeros(len(by_kind))
 for kind in classifier.classes_:
-    share = np.array([part.shares[kind] for part in top])
-    ax.barh([part.expert for part in top], share, left=left, label=kind)
+    share = np.array([sum(part.shares[kind] for part in parts) for parts in by_kind.values()])
+    ax.barh(list(by_kind), share, left=left, label=kind)
     left += share
 ax.invert_yaxis()
 ax.set(xlabel="share of the probability", title=f"{found.name}: {found.prediction}")
@@ -80,9 +83,9 @@ ax.legend(ncols=2)
 # are *close in U*, which means that they pay the same counterparties. None of them has to be a
 # neighbour.
 rows = [
-    (part.expert, branch.branch, near.name, near.label, near.rank, round(near.weight, 3))
-    for part in found.experts
-    for branch in part.branches
+    (kind, branch.branch, near.name, near.label, near.rank, round(near.weight, 3))
+    for kind, parts in by_kind.items()
+    for branch in parts[0].branches
     for near in branch.neighbours
     if near.rank and near.label is not None
 ]
