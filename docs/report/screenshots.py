@@ -1,8 +1,8 @@
 """Save the sections of a page as pictures: the PNG of this folder, or PDF for a paper.
 
-    python docs/report/screenshots.py squirrel/report.html docs/report/squirrel light dark phone
-    python docs/report/screenshots.py squirrel/report.html docs/report/squirrel light player rings
-    python docs/report/screenshots.py squirrel/report.html figures/squirrel pdf learning classes
+    python docs/report/screenshots.py run/report.html docs/report/payments light dark phone
+    python docs/report/screenshots.py run/report.html docs/report/payments light result next
+    python docs/report/screenshots.py run/report.html figures/payments pdf learning classes
 
 Every section of the page becomes one file, PREFIX-MODE-SECTION.png or PREFIX-SECTION.pdf. Name
 modes and, after them, the sections wanted (all by default). Needs Chromium and
@@ -39,8 +39,9 @@ def main(page_file: str, prefix: str, *words: str) -> None:
             page = browser.new_context(**MODES[mode]).new_page()
             page.goto(Path(page_file).resolve().as_uri())
             page.wait_for_selector("html[data-ready]", timeout=60_000)
-            page.click("#theory-view > summary")
-            page.wait_for_selector("html[data-theory]", timeout=60_000)
+            if page.query_selector("#theory-view"):  # a comparison has none
+                page.click("#theory-view > summary")
+                page.wait_for_selector("html[data-theory]", timeout=60_000)
             page.add_style_tag(content="nav.contents, .sticky { position: static !important }")
             for section in page.query_selector_all("main section"):
                 name = section.get_attribute("id")
