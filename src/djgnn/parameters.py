@@ -82,7 +82,8 @@ def splits_of(
         seed: Of folds and split.
 
     Raises:
-        InputError: If there cannot be so many folds, or the share is not between 0 and 1.
+        InputError: If there cannot be so many folds, no class has two nodes, or the share is not
+            between 0 and 1.
     """
     whole = isinstance(folds, int | np.integer) and not isinstance(folds, bool)
     if folds is not None and not (whole and folds >= 1):
@@ -91,6 +92,12 @@ def splits_of(
         raise InputError(
             "folds: the graph has a split of its own, which is kept; leave folds out, or give the "
             f"labels to learn from as y (got {folds})"
+        )
+    y = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y[graph.y >= 0]
+    if y.size > 1 and np.bincount(y).max() == 1 and not graph.num_splits:
+        raise InputError(
+            "y: the labels are all different, so no class has two nodes to learn from one and "
+            f"check on the other; give classes, and some nodes of each (got {y.size} labels)"
         )
     if not 0 < validation_size < 1:
         raise InputError(f"validation_size: must be between 0 and 1 (got {validation_size!r})")

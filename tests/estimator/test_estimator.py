@@ -254,6 +254,8 @@ def test_what_cannot_be_fitted_is_refused(graph: Graph, known: np.ndarray, fitte
         DJClassifier(folds=1, options=FAST).fit(graph, np.full(graph.num_nodes, -1))
     with pytest.raises(InputError, match="no option 'speed'"):
         DJClassifier(options={"speed": 1}).fit(graph, known)
+    with pytest.raises(InputError, match=r"the labels are all different.*\(got \d+ labels\)"):
+        DJClassifier().fit(graph, np.arange(graph.num_nodes))
     for folds in (None, 1):
         with pytest.raises(InputError, match="validation_size"):
             DJClassifier(folds=folds, validation_size=0).fit(graph, known)
