@@ -45,7 +45,9 @@ def command(folder: Path, out: Path, *more: str) -> tuple[object, ...]:
 
 
 def test_the_card_has_seconds_and_peak_memory_of_every_phase(place: Path) -> None:
-    phases = read_card(place / "run")["phases"]
+    card = read_card(place / "run")
+    phases = card["phases"]
+    assert card["threads"] == 1
     assert [phase["name"] for phase in phases] == PHASES
     assert all(phase["seconds"] >= 0 and phase["peak_mib"] > 50 for phase in phases)
     assert sum(phase["seconds"] for phase in phases) > 0

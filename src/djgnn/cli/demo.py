@@ -2,14 +2,12 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from rich.console import Console
 from rich.table import Table
 from torch import nn
@@ -30,6 +28,7 @@ from djgnn.training.progress import Hooks
 from djgnn.training.recorder import Recorder, Recording
 from djgnn.training.run import train
 from djgnn.training.selection import SplitResult
+from djgnn.training.threads import suitable_threads
 
 SEEDS = 5
 EPOCHS, WIDTH = 100, 32
@@ -56,7 +55,7 @@ def run_demo(out: Path, *, seed: int, device: str, quiet: bool) -> None:
     for name in ("mlp", "gcn"):
         own = baseline_config(name, hidden_channels=WIDTH, **PLAIN)
         models[name.upper()] = (partial(build_baseline, own, graph, where), own.training)
-    with epochs(quiet) as follow, _one_thread():
+    with epochs(quiet) as follow, suitable_threads(graph, where):
         runs = {name: _runs(name, *model, graph, seed, follow) for name, model in models.items()}
     best, result, recording = max(runs[OURS], key=lambda run: run[0].merit)
     with new_folder(out, overwrite=True) as folder:
@@ -83,17 +82,6 @@ def run_demo(out: Path, *, seed: int, device: str, quiet: bool) -> None:
         f"What it learned, to look at in a browser:\n  {escape(str(page))}\n"
         f"Done in {time.perf_counter() - begun:.0f} s. Next: djgnn fit --help"
     )
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """One thread is as fast as two on a graph of this size, and suffers less from other work."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _runs(

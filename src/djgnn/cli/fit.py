@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from rich.console import Console
 from rich.progress import Progress
 from scipy.sparse import issparse
@@ -23,7 +24,7 @@ from djgnn.graph.convert import overflow_remark, scale_remark
 from djgnn.graph.table_rules import shorten, trained_columns
 from djgnn.model import DJExperts
 from djgnn.training.card import REPORT, RESULT, amend_card, check_files, is_sealed, read_card
-from djgnn.training.checkpoint import Checkpoint, fingerprint
+from djgnn.training.checkpoint import Checkpoint, fingerprint, threads_before
 from djgnn.training.claim import check_space, claimed
 from djgnn.training.config import RunConfig
 from djgnn.training.conformal import Promise
@@ -36,6 +37,7 @@ from djgnn.training.next_steps import next_lines
 from djgnn.training.progress import Hooks
 from djgnn.training.recorder import Recorder
 from djgnn.training.run import train
+from djgnn.training.threads import suitable_threads
 
 LAUNCH = "launch"
 PAGE_BYTES, CHECKPOINT_COPIES = 2**23, 5
@@ -68,6 +70,9 @@ def fit_source(source: Source, recipe: Recipe, options: FitOptions) -> tuple[dic
         graph, config = with_splits(graph, config, options.folds, options.seed)
         warn((overflow_remark(graph) or scale_remark(graph)) if group.first else None)
         say_reading(graph, quiet or not group.first)
+        before = threads_before(checkpoint_folder(out)) if options.resume else None
+        where = group.together(lambda: group.device(options.device))
+        held.enter_context(suitable_threads(graph, where, before))
         card = group.shared(lambda: _finished(graph, config, options, bar))
         if card is None:
             card = run_fit(graph, config, options, group, bar)
@@ -156,6 +161,8 @@ def _finished(
         return None
     check_files(out, card, REPORT)
     if card.get("fingerprint") != _asked(graph, config, options, astuple(_promise(options))):
+        if checkpoint_folder(out).exists():  # of a run that was to replace it
+            return None
         raise InputError(
             f"{out}: holds a finished run of other data, options or seed; name another folder, or "
             "replace it with --overwrite instead of --resume"
@@ -304,7 +311,8 @@ def _train_and_write(
     bar.stage("predictions")
     recording = None if recorder is None else recorder.finish(fitted, inputs)
     promise = _promise(options)
-    more: dict[str, Any] = {"fingerprint": _asked(graph, config, options, astuple(promise))}
+    asked_for = _asked(graph, config, options, astuple(promise))
+    more: dict[str, Any] = {"fingerprint": asked_for, "threads": torch.get_num_threads()}
     if options.importance is not False and group.alone:
         wanted = bool(options.importance)
         more |= importance(graph, config, fitted, inputs, options.split, wanted, options.seed)

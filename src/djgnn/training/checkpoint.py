@@ -9,13 +9,13 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
@@ -120,6 +120,7 @@ class Checkpoint:
             "kept_epoch": progress.kept_epoch,
             "seconds": progress.seconds,
             "ended": progress.ended,
+            "threads": torch.get_num_threads(),
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
         part = self.path.with_suffix(".part")
@@ -160,8 +161,6 @@ class Checkpoint:
         return progress
 
     def _read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        from safetensors import SafetensorError, safe_open
-
         try:
             with safe_open(readable_file(self.path), framework="pt") as file:
                 metadata = file.metadata() or {}
@@ -177,6 +176,17 @@ class Checkpoint:
                 "command that started it, or delete the checkpoint and start anew"
             )
         return about, tensors
+
+
+def threads_before(folder: Path) -> int | None:
+    """How many threads the run used whose checkpoints are in a folder; ``None`` if none says."""
+    for path in sorted(folder.glob("*.safetensors")):
+        with suppress(InputError, OSError, RecursionError, SafetensorError, TypeError, ValueError):
+            with safe_open(readable_file(path), framework="pt") as file:
+                number = json.loads((file.metadata() or {}).get("about", "{}"))["threads"]
+            if isinstance(number, int) and 0 < number <= (os.cpu_count() or 1):
+                return number
+    return None
 
 
 _REMEDY = "delete it and start anew without resuming"

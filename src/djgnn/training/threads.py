@@ -1,27 +1,83 @@
 """How many threads a run uses: threads that wait for each other burn the cores they wait for."""
 
+import math
+import os
+import statistics
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from pathlib import Path
 
 import torch
 
 from djgnn.graph import Graph
 
 LARGE_NODES, LARGE_EDGES = 50_000, 1_000_000
+MEASURED_ROWS, WIDTH, REPEATS = 50_000, 64, 5
+GAIN = 1.1
+"""So many times faster must several threads be than one to be used."""
+QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+_chosen: list[int] = []
 
 
 @contextmanager
-def suitable_threads(graph: Graph, device: torch.device) -> Iterator[int]:
-    """One thread for a small graph on the CPU, as many as there are otherwise; gives the number.
+def suitable_threads(graph: Graph, device: torch.device, known: int | None = None) -> Iterator[int]:
+    """One thread for a small graph on the CPU, as many as help otherwise; gives the number.
 
     A step on a small graph is hundreds of short operations. Two threads gain little on an idle
-    machine, and on a busy one they are several times slower than one.
+    machine, and on a busy one they are several times slower than one. For a large graph both are
+    tried for a moment. Within such a context another one changes nothing. Libraries of linear
+    algebra have as many threads.
+
+    Args:
+        graph: What is trained on.
+        device: Where.
+        known: What was chosen before, by a run that is resumed: sums depend on it.
     """
+    from threadpoolctl import threadpool_limits
+
+    if _chosen or device.type != "cpu":
+        yield torch.get_num_threads()
+        return
     before = torch.get_num_threads()
     small = graph.num_nodes < LARGE_NODES and graph.num_edges < LARGE_EDGES
-    if small and device.type == "cpu":
-        torch.set_num_threads(1)
+    number = known or (1 if small else _useful(min(before, available())))
+    _chosen.append(number)
+    torch.set_num_threads(number)
     try:
-        yield torch.get_num_threads()
+        with threadpool_limits(number):
+            yield number
     finally:
         torch.set_num_threads(before)
+        _chosen.pop()
+
+
+def available(quota: Path = QUOTA) -> int:
+    """Cores that this process may use: those it is bound to, and no more than a container has."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    with suppress(OSError, ValueError):
+        most, period = quota.read_text("ascii").split()
+        return max(1, min(cores or 1, math.ceil(int(most) / int(period))))
+    return cores or 1
+
+
+def _useful(most: int) -> int:
+    """All threads, if they do the work of a step clearly faster than one."""
+    if most == 1:
+        return 1
+    rows, weight = torch.ones(MEASURED_ROWS, WIDTH), torch.ones(WIDTH, WIDTH)
+    before, seconds = torch.get_num_threads(), dict[int, float]()
+    try:
+        for number in (1, most):
+            torch.set_num_threads(number)
+            marks = [time.perf_counter()]
+            for _ in range(REPEATS + 1):
+                (rows @ weight).relu_()
+                marks.append(time.perf_counter())
+            took = [end - begin for begin, end in pairwise(marks)]
+            seconds[number] = statistics.median(took[1:])  # the first starts the threads
+    finally:
+        torch.set_num_threads(before)
+    return most if seconds[1] > GAIN * seconds[most] else 1
