@@ -3,16 +3,30 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DOCS   := $(VENV)/.docs-ready
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+LOCKS  := requirements-torch.lock requirements.lock
 
-.PHONY: setup demo test docs wheel lint chromium format clean
+.PHONY: setup lock demo test docs wheel lint chromium format clean
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+# What is locked is installed by its hashes; then whatever another platform or registry lacks, by its version.
+$(READY): pyproject.toml constraints.txt $(LOCKS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	for lock in $(LOCKS); do $(PIP) --no-deps --require-hashes -r $$lock || { \
+	  [ "$(LOCK)" != strict ] || exit 1; echo "$$lock does not fit here: no hashes" >&2; }; done
+ifeq ($(LOCK),strict)
+	$(PIP) --no-deps --no-build-isolation -e .
+else
+	$(PIP) -c constraints.txt torch
+	$(PIP) -c constraints.txt -e ".[dev]"
+endif
 	touch $(READY)
+
+lock: $(READY)
+	$(PIP) --dry-run --ignore-installed --report $(VENV)/report.json -c constraints.txt \
+	  torch hatchling editables ".[dev]"
+	$(BIN)/python .ci/lock $(VENV)/report.json
 
 demo: $(READY)
 	$(BIN)/djgnn demo --out demo-run
@@ -35,7 +49,7 @@ test: lint chromium
 
 # The pages, in docs/_build/index.html. Only the installation needs a network.
 $(DOCS): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	$(PIP) -c constraints.txt -e ".[docs]"
 	touch $(DOCS)
 
 docs: $(DOCS)

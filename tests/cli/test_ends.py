@@ -70,6 +70,53 @@ def test_a_page_that_is_missing_is_made(place: Path, djgnn: Any, tmp_path: Path)
     assert "complete already" in djgnn(*command(place, run, "--resume")).stdout
 
 
+@pytest.mark.parametrize("phase", ["checking", "predictions", "report"])
+def test_ctrl_c_leaves_what_is_done(
+    place: Path, djgnn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    begin = Phases.begin
+
+    def stop(self: Phases, name: str) -> None:
+        begin(self, name)
+        if name == phase:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Phases, "begin", stop)
+        done = djgnn(*command(place, tmp_path / "run"))
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1].startswith(f"stopped during {phase}; repeat the command")
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == {"checking": [], "predictions": [".run.checkpoint"], "report": ["run"]}[phase]
+    assert djgnn(*command(place, tmp_path / "run", "--resume")).returncode == 0
+    assert (tmp_path / "run" / "report.html").is_file()
+    same = [
+        (folder / "weights.safetensors").read_bytes()
+        for folder in (place / "run", tmp_path / "run")
+    ]
+    assert same[0] == same[1]
+
+
+def test_a_run_that_was_to_replace_another_is_resumed(
+    place: Path, djgnn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Path(shutil.copytree(place / "run", tmp_path / "run"))
+    begin, other = Phases.begin, ("--seed", "1")
+
+    def stop(self: Phases, name: str) -> None:
+        begin(self, name)
+        if name == "predictions":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Phases, "begin", stop)
+        assert djgnn(*command(place, run, *other, "--overwrite")).returncode == 130
+    assert read_card(run)["seed"] == 0
+    assert djgnn(*command(place, run, "--seed", "2", "--resume")).returncode == 2
+    assert djgnn(*command(place, run, *other, "--resume")).returncode == 0
+    assert read_card(run)["seed"] == 1
+
+
 def test_a_second_fit_is_refused_and_the_first_loses_nothing(
     place: Path, djgnn: Any, tmp_path: Path
 ) -> None:

@@ -1,5 +1,7 @@
 """The commands. Heavy imports happen inside them, so that `--help` answers at once."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +10,7 @@ import typer
 from djgnn import __version__
 from djgnn.cli.bench import bench
 from djgnn.cli.explain import explain
+from djgnn.cli.failures import describe
 from djgnn.cli.inspect import datasets, inspect
 from djgnn.cli.options import Device, FitOptions, Quiet, Recipe, Seed, option, with_options
 from djgnn.cli.predict import predict
@@ -70,7 +73,12 @@ def fit(source: Source, options: FitOptions, recipe: Recipe) -> None:
     """
     from djgnn.cli.fit import fit_source
 
-    card, first = fit_source(source, recipe, options)
+    try:
+        card, first = fit_source(source, recipe, options)
+    except KeyboardInterrupt as error:
+        if os.environ.get("RANK", "0") == "0":
+            print(describe(error), file=sys.stderr)
+        raise typer.Exit(STOPPED) from error
     print_json(card, options.as_json and first)
     if card["interrupted"]:
         raise typer.Exit(STOPPED)
