@@ -8,6 +8,7 @@ from djgnn.errors import InputError
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.training import resolve
 from djgnn.training.estimate import estimate
+from djgnn.training.folds import with_splits
 
 GRAPH = random_splits(heterophilic_sbm(120))
 
@@ -28,3 +29,10 @@ def test_nothing_to_learn_from_is_an_error() -> None:
     bare = Graph(GRAPH.edge_index, GRAPH.num_nodes)
     with pytest.raises(InputError):
         estimate(bare, resolve("default"))
+
+
+def test_every_fold_is_counted_on_one_thread() -> None:
+    graph, config = with_splits(heterophilic_sbm(120), resolve("full", None, epochs=9), 3)
+    found = estimate(graph, config.replace(hidden_channels=4, experts=("features", "rows")))
+    assert (found.trainings, found.threads) == (6, 1)
+    assert found.seconds >= 9 * 6 * found.seconds_per_epoch * 0.999

@@ -23,10 +23,10 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """What a graph is like: size, twins, leaks, heterophily, and what a fit on it would cost."""
-    from djgnn.graph import random_splits
     from djgnn.graph.convert import overflow_remark, scale_remark
     from djgnn.report.graph_card import measure_graph
     from djgnn.training.estimate import estimate
+    from djgnn.training.folds import with_splits
     from djgnn.training.inputs import choose_device
 
     config, graph = recipe.resolve(source.dataset), load(source)
@@ -35,7 +35,7 @@ def inspect(
     found = {**measure_graph(graph, seed), "cost": None}
     if cost and graph.y is not None:
         try:
-            ready = graph if graph.num_splits else random_splits(graph, random_state=seed)
+            ready, config = with_splits(graph, config, seed=seed)
             found["cost"] = asdict(estimate(ready, config, device=choose_device(device)))
         except InputError:
             pass  # nothing to learn from: `fit` says what is missing
@@ -53,7 +53,7 @@ def _print(found: dict[str, Any]) -> None:
     if cost is not None:
         runs = f"{cost['trainings']} x {cost['epochs']} epochs of {cost['seconds_per_epoch']:.3g} s"
         most, least = (timedelta(seconds=round(cost[k])) for k in ("seconds", "least_seconds"))
-        where = "GPU" if cost["device"] == "cuda" else f"{cost['threads']} CPU threads"
+        where = "GPU" if cost["device"] == "cuda" else f"CPU threads: {cost['threads']}"
         time = f"at most {most} h ({runs}, {where}); {least} h if it stops at once"
         memory = f"{cost['memory_mib']:,.0f} MiB beside libraries and data"
         rows += [("fit here, time", time), ("fit here, memory", memory)]

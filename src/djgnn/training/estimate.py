@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from djgnn.graph import Graph
+from djgnn.graph import Graph, Split
 from djgnn.graph.checks import check_trainable
 from djgnn.model.experts import networks
 from djgnn.training.config import RunConfig
@@ -14,6 +14,7 @@ from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets, fit
 from djgnn.training.progress import Hooks
 from djgnn.training.provenance import PeakMemory
+from djgnn.training.threads import suitable_threads
 
 LEAST_EPOCHS, MOST_EPOCHS = 3, 12
 PROBE_SECONDS = 1.5
@@ -28,7 +29,8 @@ class CostEstimate:
     `trainings` counts the networks, each trained by itself; `seconds_per_epoch` is their mean.
     Plain experts take little beside them and are left out.
     `seconds` is for all epochs of the configuration; early stopping ends most runs before.
-    `least_seconds` is for a run that stops as early as its patience allows.
+    `least_seconds` is for a run that stops as early as its patience allows and gives its experts up
+    after the first fold.
     """
 
     epochs: int
@@ -57,13 +59,21 @@ def estimate(
     """
     parts = graph.split(split)
     check_trainable(graph.y, parts.train, parts.val, graph.num_classes, graph.metric)
-    where = torch.device(device)
+    with suitable_threads(graph, torch.device(device)) as threads:
+        return _probe(graph, parts, config, torch.device(device), threads)
+
+
+def _probe(
+    graph: Graph, parts: Split, config: RunConfig, where: torch.device, threads: int
+) -> CostEstimate:
+    """The members of the first fold are tried; those of the others take as long."""
     memory = PeakMemory(where.type)
     begun = time.perf_counter()
-    module, inputs = build_djgnn(config, graph, device)
-    targets = Targets.of(graph, parts, device)
+    module, inputs = build_djgnn(config, graph, where)
+    targets = Targets.of(graph, parts, where)
     built = time.perf_counter() - begun
-    training, trained = config.training, networks(module)
+    training, every, folds = config.training, networks(module), config.model.folds or 1
+    trained = every[: len(every) // folds]
     short = replace(training, epochs=MOST_EPOCHS, patience=None)
     epoch, most = 0.0, PROBE_SECONDS / len(trained)
     for network in trained:
@@ -82,11 +92,11 @@ def estimate(
         soonest += 1
     return CostEstimate(
         epochs=training.epochs,
-        trainings=len(trained),
+        trainings=len(every),
         seconds_per_epoch=epoch / len(trained),
-        seconds=built + training.epochs * epoch,
+        seconds=built + training.epochs * folds * epoch,
         least_seconds=built + soonest * epoch,
         memory_mib=FRAGMENTS * memory.mib(),
         device=where.type,
-        threads=torch.get_num_threads(),
+        threads=threads,
     )
