@@ -130,6 +130,15 @@ def test_where_the_curve_is_flat_the_order_is_that_before_it() -> None:
     np.testing.assert_allclose(shares[:, 0].mean(), 0.9, atol=0.01)
 
 
+def test_the_order_is_kept_where_the_curve_would_put_the_likeliest_class_behind() -> None:
+    sure = np.linspace(0.01, 2, 50)
+    logits = np.stack([sure, np.zeros(50)], axis=1).astype(np.float32)
+    shares = Calibration(1.0, (0.5, 1.0), (0.2, 0.2)).probabilities(logits)
+    assert (shares[:, 0] > 0.5).all()
+    assert shares[:, 0].max() < 0.501
+    assert (np.diff(shares[:, 0]) > 0).all()
+
+
 def test_a_curve_is_read_from_a_card_as_it_was_written() -> None:
     logits, y = drawn(1.5, 300)
     found = Calibration.fit(logits, y)

@@ -197,8 +197,9 @@ class Calibration:
         second = shares.max(axis=1)
         odds = np.log(first / rest)
         level = np.interp(first, self.confidence, self.accuracy)
-        level = (1 - TILT) * level + TILT * (1 + odds / (1 + np.abs(odds))) / 2
-        level = np.maximum(level, (1 + LEAD) * second / (1 + second))
+        tilt = TILT * (1 + odds / (1 + np.abs(odds))) / 2
+        least = (1 + LEAD + tilt) * second / (1 + second)
+        level = np.maximum((1 - TILT) * level + tilt, least)
         shares *= (1 - level)[:, None]
         shares[rows, best] = level
         return shares.astype(np.float32)
