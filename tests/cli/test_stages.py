@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from djgnn.cli.stages import AHEAD, BEHIND, COST, Estimate, Stages
+from djgnn.cli.stages import AFTER, AHEAD, BEHIND, COST, LEAST_AFTER, TREES, Estimate, Stages
 from djgnn.training.progress import EpochRecord
 
 KINDS = ("shares", "features", "hops", "rows")
@@ -59,6 +59,14 @@ def test_networks_to_come_are_dear_or_cheap_and_those_of_other_folds_unlikely() 
     sure = dear - 1 + 1  # one second of them is over, and shares come again
     assert left(2.0) == pytest.approx(sure + BEHIND * (2 + 2 + dear))
     assert left(0.5) == pytest.approx(sure + AHEAD * 2 + BEHIND * (2 + dear))
+
+
+def test_trees_that_the_verdict_needs_take_their_time_after_the_training() -> None:
+    estimate = Estimate([f"{kind}-{fold}" for fold in (1, 2) for kind in ("boosting", "given")], 2)
+    assert estimate.after(10.0) == LEAST_AFTER
+    estimate.saw("boosting-1", 19, 20, 50.0)
+    estimate.saw("given-1", 0, 10, 51.0)
+    assert estimate.after(100.0) == pytest.approx(100 * AFTER + 2 * 50 * TREES)
 
 
 def test_one_network_is_expected_to_use_all_its_epochs() -> None:

@@ -28,8 +28,9 @@ AHEAD, BEHIND = 0.5, 0.05
 first fold, and any other."""
 LEAST_SEEN = 2
 """Networks that must have ended before anything is said about those to come."""
-AFTER, LEAST_AFTER = 0.04, 3.0
-"""What predictions and page take: a share of the training, and seconds."""
+AFTER, LEAST_AFTER, TREES = 0.04, 3.0, 0.2
+"""What comes after the training: a share of it, seconds, and of the time of boosting the share that
+trees on features alone take, which the verdict compares with."""
 
 
 class Estimate:
@@ -99,6 +100,13 @@ class Estimate:
         plain = min((self.least[k] for k in ALWAYS if k in self.least), default=math.inf)
         return AHEAD if self.least.get(kind, math.inf) < plain else BEHIND
 
+    def after(self, training: float) -> float:
+        """Seconds that calibration, predictions and page take after a training of so many."""
+        trees = [s for name, s in self.took.items() if kind_of(name) == "boosting"]
+        members = sum(kind_of(name) == "boosting" for name in self.names)
+        boosting = members * sum(trees) / max(len(trees), 1)
+        return max(LEAST_AFTER, AFTER * training + TREES * boosting)
+
 
 def _cost(kind: str) -> float:
     return COST.get(kind, 1.0)
@@ -154,7 +162,7 @@ class Stages:
         """Another stage has begun."""
         now = self.clock()
         if self.estimate is not None:  # the training is over
-            self.end = now + max(LEAST_AFTER, AFTER * (now - self.trained))
+            self.end = now + self.estimate.after(now - self.trained)
             self.estimate = None
         self.phases.begin(name)
         self._show(name)
@@ -186,7 +194,7 @@ class Stages:
             return None if self.end is None else max(0.0, self.end - now)
         spent = now - self.trained
         found = self.estimate.left(spent)
-        return None if found is None else found + max(LEAST_AFTER, AFTER * (spent + found))
+        return None if found is None else found + self.estimate.after(spent + found)
 
     def _show(self, name: str) -> None:
         left, gone = self.left(), self.clock() - self.start
