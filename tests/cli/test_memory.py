@@ -121,3 +121,16 @@ def test_the_largest_block_is_that_of_the_widest_expert() -> None:
     one = config.replace(experts=(), num_jumps=2)
     assert memory.largest_block(one, graph, "cpu") == 4 * n * 5 * 8
     assert memory.largest_block(config, graph, "cuda") == 0
+
+
+@pytest.mark.parametrize("preset", ["default", "full"])
+def test_sizes_are_found_without_the_compiler_of_torch(preset: str) -> None:
+    probe = (
+        "import sys\n"
+        "from djgnn.cli.memory import largest_block\n"
+        "from djgnn.graph import heterophilic_sbm\n"
+        "from djgnn.training import resolve\n"
+        f"largest_block(resolve({preset!r}), heterophilic_sbm(60), 'cpu')\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", probe], check=True)

@@ -70,6 +70,8 @@ class DiffusionBranch(Branch):
         """Glorot, biases zero; hops as a walk with restart weighs them."""
         glorot(self.weight, self.weight.shape[0], self.weight.shape[1], generator)
         nn.init.zeros_(self.bias)
+        if self.gamma.is_meta:  # without values, arithmetic imports torch's compiler: 3 s
+            return
         with torch.no_grad():
             hops = torch.arange(self.num_hops + 1, dtype=self.gamma.dtype)
             self.gamma.copy_((1 - RESTART) ** hops).mul_(RESTART)
