@@ -22,7 +22,7 @@ from djgnn.report.views import (
 )
 from djgnn.training import calibration
 from djgnn.training.folder import CONFIG, GRAPH, jumps_card
-from djgnn.training.selection import score
+from djgnn.training.selection import resampled
 
 FORMAT = "djgnn-report-1"
 RESAMPLES = 200
@@ -212,8 +212,7 @@ def score_interval(data: RunData) -> tuple[float, float]:
         return accuracy_interval(int((said == y).sum()), y.size)
     ranked = data.card["metric"] in BINARY
     decided = data.probabilities[data.split.test, 1] if ranked else said
-    rows = np.random.default_rng(0).integers(0, y.size, (RESAMPLES, y.size))
-    drawn = [score(decided[row], y[row], data.card["metric"]) for row in rows]
+    drawn = resampled([decided], y, data.card["metric"], RESAMPLES)[0]
     low, high = np.nanpercentile(drawn, [2.5, 97.5])
     return (float(low), float(high))
 

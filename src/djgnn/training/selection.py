@@ -13,11 +13,15 @@ from torch import Tensor
 from djgnn.graph.checks import BINARY
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from djgnn.training.loop import Fitted
 
 PROTOCOLS = ("validation", "oracle")
+MOST_DRAWN = 20_000
+"""Nodes of a bootstrap sample."""
 
 
 def decision(logits: Tensor, metric: str) -> Tensor:
@@ -64,6 +68,38 @@ def score(decisions: NDArray[Any], y: NDArray[np.int64], metric: str) -> float:
         return 100 * float(roc_auc_score(y, decisions))
     rare = int(2 * y.sum() <= y.size)
     return 100 * float(average_precision_score(y == rare, decisions if rare else -decisions))
+
+
+def resampled(
+    decided: Sequence[NDArray[Any]], y: NDArray[np.int64], metric: str, draws: int
+) -> NDArray[np.float64]:
+    """Scores of several deciders on the same bootstrap samples of nodes, ``[deciders, draws]``.
+
+    Of more than 20,000 nodes a sample has 20,000, and the scores are drawn together by the root of
+    the shares, so that their spread is that of all nodes; time O(draws * m log m) for these m.
+
+    Args:
+        decided: Decisions of each of them.
+        y: Classes.
+        metric: Which score.
+        draws: How many samples.
+
+    Shapes:
+        decided and y ``[n]``.
+
+    Example:
+        >>> y = np.arange(40_000) % 2
+        >>> drawn = resampled([y * (np.arange(40_000) > 8_000)], y, "accuracy", 50)
+        >>> bool(abs(drawn.mean() - 90) < 0.1), bool(0.1 < drawn.std() < 0.2)  # root of pq / n
+        (True, True)
+    """
+    rng, size = np.random.default_rng(0), min(y.size, MOST_DRAWN)
+    rows = (rng.integers(y.size, size=size) for _ in range(draws))
+    found = np.array([[score(each[row], y[row], metric) for each in decided] for row in rows]).T
+    if size == y.size:
+        return found
+    centre = np.nanmean(found, axis=1, keepdims=True)
+    return np.asarray(centre + (found - centre) * math.sqrt(size / y.size))
 
 
 @dataclass(frozen=True)

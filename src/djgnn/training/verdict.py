@@ -20,7 +20,7 @@ from djgnn.graph.checks import BINARY, METRIC_NAMES, Metric
 from djgnn.graph.convert import overflow_remark
 from djgnn.model.experts import PLAIN, kind_of
 from djgnn.training.held_out import held_out
-from djgnn.training.selection import decision, score
+from djgnn.training.selection import decision, resampled, score
 
 if TYPE_CHECKING:
     from djgnn.graph import Graph
@@ -71,10 +71,7 @@ class _Held:
 
     def errors(self, *who: str) -> NDArray[np.float64]:
         """Scores of the same resamples, for each of `who`, ``[who, draws]``."""
-        rng = np.random.default_rng(0)
-        rows = (rng.integers(self.y.size, size=self.y.size) for _ in range(DRAWS))
-        drawn = [[score(self.by[w][row], self.y[row], self.metric) for w in who] for row in rows]
-        return np.array(drawn).T
+        return resampled([self.by[w] for w in who], self.y, self.metric, DRAWS)
 
     def ahead(self, other: str) -> bool:
         """Whether the model is ahead of another, node by node, by two standard errors.
