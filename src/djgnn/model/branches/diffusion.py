@@ -73,11 +73,9 @@ class DiffusionBranch(Branch):
         if self.gamma.is_meta:  # without values, arithmetic imports torch's compiler: 3 s
             return
         with torch.no_grad():
-            # On the CPU, whatever the device: on "meta" a power imports torch's compiler, 5 s.
-            hops = torch.arange(self.num_hops + 1, dtype=self.gamma.dtype, device="cpu")
-            weight = ((1 - RESTART) ** hops).mul_(RESTART)
-            weight[-1] /= RESTART
-            self.gamma.copy_(weight)
+            hops = torch.arange(self.num_hops + 1, dtype=self.gamma.dtype)
+            self.gamma.copy_((1 - RESTART) ** hops).mul_(RESTART)
+            self.gamma[-1] /= RESTART
 
     def encode(self, view: View) -> Tensor:
         """The layer before its activation."""
