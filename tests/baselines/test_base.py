@@ -6,9 +6,9 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from djgnn.baselines.base import Linear, drop, uninitialized
+from djgnn.baselines.base import Linear, uninitialized
 from djgnn.graph.operator import SparseOperator
-from djgnn.model.dropout import keep_mask
+from djgnn.model.dropout import drop, keep_mask
 
 
 def seeded() -> torch.Generator:

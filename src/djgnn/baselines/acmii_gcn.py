@@ -7,9 +7,10 @@ import scipy.sparse as sp
 import torch
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Linear, Matrix, Options, drop, uniform
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options, uniform
 from djgnn.baselines.matrices import operator, row_scale
 from djgnn.checking import Count, Rate
+from djgnn.model.dropout import drop
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from djgnn.baselines.matrices import (
@@ -25,7 +24,7 @@ from djgnn.baselines.matrices import (
 from djgnn.checking import check_fields
 from djgnn.graph.operator import SparseOperator
 from djgnn.model.branches.base import glorot
-from djgnn.model.dropout import keep_mask, keep_share
+from djgnn.model.dropout import multiply
 
 Matrix = Tensor | SparseOperator
 Adjacency = Literal["symmetric", "given", "transposed"]
@@ -140,43 +139,6 @@ def layer_sizes(first: int, hidden: int, last: int, num_layers: int) -> list[tup
         [(9, 4), (4, 4), (4, 2)]
     """
     return list(pairwise([first, *[hidden] * (num_layers - 1), last]))
-
-
-def drop(x: Tensor, p: float, training: bool = True, generator: Generator | None = None) -> Tensor:
-    """Dropout: zero entries with probability p and divide the others by the share kept.
-
-    Raises:
-        ValueError: If p is not at least 0 and below 1.
-
-    Example:
-        >>> drop(torch.tensor([-1.0, 2.0]), 0.5, training=False)
-        tensor([-1.,  2.])
-    """
-    share = keep_share(p)
-    if not training or share == 1:
-        return x
-    return x * keep_mask(x, share, generator).mul_(1 / share)
-
-
-def multiply(
-    x: Matrix,
-    weight: Tensor,
-    dropout: float = 0.0,
-    training: bool = True,
-    generator: Generator | None = None,
-) -> Tensor:
-    """The product of dense or sparse features with weights, in training with dropout on x.
-
-    The zeros of sparse features stay zero.
-    """
-    if not isinstance(x, SparseOperator):
-        return drop(x, dropout, training, generator) @ weight
-    if not training or keep_share(dropout) == 1:
-        return x @ weight
-    values, columns = x.matrix.values(), x.matrix.col_indices()
-    starts = x.matrix.crow_indices()[:-1].to(columns.dtype)
-    kept = drop(values, dropout, True, generator)
-    return F.embedding_bag(columns, weight, starts, mode="sum", per_sample_weights=kept)
 
 
 class Linear(nn.Module):

@@ -9,9 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Adjacency, Baseline, Linear, Matrix, Options, drop
+from djgnn.baselines.base import Adjacency, Baseline, Linear, Matrix, Options
 from djgnn.baselines.matrices import operator
 from djgnn.checking import Count, Rate, Share
+from djgnn.model.dropout import drop
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 from torch_geometric.nn import GATConv
 
-from djgnn.baselines.base import Baseline, Linear, Matrix, Options, drop, without_linear
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options, without_linear
 from djgnn.checking import Count, Rate
+from djgnn.model.dropout import drop
 
 
 @dataclass(frozen=True)

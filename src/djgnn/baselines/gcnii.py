@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Linear, Matrix, Options, drop
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options
 from djgnn.checking import Count, NonNegative, Rate, Share
+from djgnn.model.dropout import drop
 
 
 @dataclass(frozen=True)

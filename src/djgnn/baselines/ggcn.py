@@ -10,9 +10,10 @@ import torch.nn.functional as F
 from msgspec import Meta
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Linear, Matrix, Options, drop
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options
 from djgnn.baselines.matrices import symmetric_scale, with_loops
 from djgnn.checking import Count, NonNegative, Rate
+from djgnn.model.dropout import drop
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ import torch
 from msgspec import Meta
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Linear, Matrix, Options, drop
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options
 from djgnn.checking import Count, NonNegative, Rate
+from djgnn.model.dropout import drop
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ import scipy.sparse as sp
 import torch
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Linear, Matrix, Options, layer_sizes, multiply
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options, layer_sizes
 from djgnn.baselines.matrices import operator, symmetric_scale, with_loops
 from djgnn.checking import Count, Natural, Rate
+from djgnn.model.dropout import multiply
 
 COLUMNS = 64
 """Columns that are gathered along all edges at a time."""

@@ -6,8 +6,9 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Linear, Matrix, Options, drop, layer_sizes
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options, layer_sizes
 from djgnn.checking import Count, Rate
+from djgnn.model.dropout import drop
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Linear, Matrix, Options, drop
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options
 from djgnn.checking import Count, Natural, Rate
+from djgnn.model.dropout import drop
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from typing import Any, Literal
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Linear, Matrix, Options, drop, layer_sizes
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options, layer_sizes
 from djgnn.checking import Count, Rate
-from djgnn.model.dropout import relu_dropout
+from djgnn.model.dropout import drop, relu_dropout
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from typing import Literal, cast
 import torch
 from torch import Generator, Tensor, nn
 
-from djgnn.baselines.base import Baseline, Linear, Matrix, Options, drop, uninitialized
+from djgnn.baselines.base import Baseline, Linear, Matrix, Options, uninitialized
 from djgnn.baselines.graphsage import SAGELayer
 from djgnn.checking import Count, Rate
+from djgnn.model.dropout import drop
 
 
 @dataclass(frozen=True)

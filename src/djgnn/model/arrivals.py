@@ -17,7 +17,7 @@ from djgnn.jumps import arrival_ranks, twin_classes
 from djgnn.model.djgnn import DJGNN
 from djgnn.model.experts import DJExperts, ExpertOperators
 from djgnn.model.operators import GraphOperators, WholeGraph, mean_normalize
-from djgnn.model.plain import PlainExpert
+from djgnn.model.plain import TableExpert
 from djgnn.model.views import Encoding, Features, GraphView, View, scaled_degrees
 from djgnn.pump import DiffusionPump, PumpOutput
 
@@ -82,10 +82,10 @@ class Memory:
 
 
 @dataclass(frozen=True, eq=False)
-class PlainMemory:
-    """A plain expert with the graph it was trained on."""
+class TableMemory:
+    """An expert on a table, with the graph it was trained on."""
 
-    module: PlainExpert
+    module: TableExpert
     x: Features
     graph: WholeGraph
 
@@ -103,12 +103,12 @@ class ExpertMemory:
     operators: ExpertOperators
 
     @cached_property
-    def experts(self) -> dict[str, Memory | PlainMemory]:
+    def experts(self) -> dict[str, Memory | TableMemory]:
         """The memories of the experts, in the order of their weights."""
         module, inputs = self.module, (self.x, self.operators)
-        found: dict[str, Memory | PlainMemory] = {}
+        found: dict[str, Memory | TableMemory] = {}
         for name, expert in module.experts.items():
-            made: Any = PlainMemory if isinstance(expert, PlainExpert) else Memory
+            made: Any = TableMemory if isinstance(expert, TableExpert) else Memory
             found[name] = made(expert, *module.inputs_of(name, inputs))
         return found
 

@@ -20,6 +20,7 @@ Expert = Literal[
     "propagation",
     "boosting",
     "features",
+    "profile",
     "given",
     "transposed",
     "symmetric",

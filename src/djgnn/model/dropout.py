@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+from djgnn.graph.operator import SparseOperator
 
 _LEVELS = 256
 _SKIP = 1 << 16
@@ -54,6 +57,45 @@ def relu_dropout(
         return x.relu_()
     out: Tensor = _ReluDropout.apply(x, share, generator, window)  # type: ignore[no-untyped-call]
     return out
+
+
+def drop(
+    x: Tensor, p: float, training: bool = True, generator: torch.Generator | None = None
+) -> Tensor:
+    """Dropout: zero entries with probability p and divide the others by the share kept.
+
+    Raises:
+        ValueError: If p is not at least 0 and below 1.
+
+    Example:
+        >>> drop(torch.tensor([-1.0, 2.0]), 0.5, training=False)
+        tensor([-1.,  2.])
+    """
+    share = keep_share(p)
+    if not training or share == 1:
+        return x
+    return x * keep_mask(x, share, generator).mul_(1 / share)
+
+
+def multiply(
+    x: Tensor | SparseOperator,
+    weight: Tensor,
+    dropout: float = 0.0,
+    training: bool = True,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """The product of dense or sparse features with weights, in training with dropout on x.
+
+    The zeros of sparse features stay zero.
+    """
+    if not isinstance(x, SparseOperator):
+        return drop(x, dropout, training, generator) @ weight
+    if not training or keep_share(dropout) == 1:
+        return x @ weight
+    values, columns = x.matrix.values(), x.matrix.col_indices()
+    starts = x.matrix.crow_indices()[:-1].to(columns.dtype)
+    kept = drop(values, dropout, True, generator)
+    return F.embedding_bag(columns, weight, starts, mode="sum", per_sample_weights=kept)
 
 
 def keep_share(p: float) -> float:

@@ -3,14 +3,14 @@
 Branches that share a classifier starve each other: the one that fits the training nodes fastest
 takes the whole gradient. An expert is a :class:`djgnn.model.DJGNN` of few branches, usually one,
 with weights, classifier and loss of its own. As nothing is shared, the sum of their losses is
-minimised by training them one after another, each to its own best epoch. Plain experts
-(:mod:`djgnn.model.plain`) take part in the mixture beside the networks.
+minimised by training them one after another, each to its own best epoch. Experts on a table of the
+graph (:mod:`djgnn.model.profile`, :mod:`djgnn.model.plain`) take part beside these networks.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -21,8 +21,10 @@ from torch import Tensor, nn
 from djgnn.graph.operator import SparseOperator
 from djgnn.model.config import Expert, ModelConfig
 from djgnn.model.djgnn import DJGNN
+from djgnn.model.mixed import Mixed
 from djgnn.model.operators import EdgeMemory, Parts, adjacency_matrix
-from djgnn.model.plain import ClassShares, LabelPropagation, PlainExpert
+from djgnn.model.plain import ClassShares, LabelPropagation, TableExpert
+from djgnn.model.profile import Profile
 from djgnn.model.trees import BoostedTrees
 
 _ALONE: dict[str, Any] = {"jumps": False, "homophilic": False, "structure": False}
@@ -49,12 +51,13 @@ EXPERTS: dict[Expert, dict[str, Any]] = {
 ``joint`` is the paper's network, whose classifier sees jumps, homophilic and structure branch at
 once; ``jumps`` has jumps over hidden states; the others have one branch without jumps.
 """
-PLAIN: dict[str, type[PlainExpert]] = {
+TABLE: dict[str, type[TableExpert]] = {
     "shares": ClassShares,
     "propagation": LabelPropagation,
     "boosting": BoostedTrees,
+    "profile": Profile,
 }
-"""The experts that are no networks."""
+"""The experts that see a table of the graph."""
 UNDIRECTED: dict[str, Any] = {"pump_adjacency": "given", "homophilic_adjacency": "given"}
 """What the directions of an undirected graph all are."""
 
@@ -68,7 +71,7 @@ def expert_configs(config: ModelConfig, directed: bool) -> dict[str, ModelConfig
     """
     found: dict[str, ModelConfig] = {}
     for name in config.experts:
-        if name in PLAIN:
+        if name in TABLE:
             continue
         own = {**EXPERTS[name], **({} if directed else UNDIRECTED), "experts": (), "folds": None}
         made = config.replace(**own)
@@ -103,86 +106,6 @@ class ExpertOperators:
     """The operators of every expert of a graph; what several need is there once."""
 
     by_expert: Mapping[str, Any]
-
-
-class Mixed(nn.Module):
-    r"""Several models and the convex mixture of their probabilities.
-
-    .. math::
-        P = \sum_e w_e\, p_e, \qquad p_e = \mathrm{softmax}(z_e / T_e)
-
-    Their share of a prediction is exact: expert e adds :math:`w_e p_e(c)` to the probability of
-    class c. A temperature for each makes their probabilities comparable before they are mixed.
-
-    Args:
-        experts: The models, by name.
-
-    Shapes:
-        weights and temperatures ``[experts]``.
-    """
-
-    weights: Tensor
-    temperatures: Tensor
-    folds = 1
-
-    def __init__(self, experts: Mapping[str, nn.Module]) -> None:
-        super().__init__()
-        self.experts = nn.ModuleDict(experts)
-        self.register_buffer("weights", torch.full((len(experts),), 1 / len(experts)))
-        self.register_buffer("temperatures", torch.ones(len(experts)))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The experts in the order of their weights."""
-        return tuple(self.experts)
-
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Initialise all experts; equal weights, no temperature."""
-        for expert in self.experts.values():
-            expert.reset_parameters(generator)  # type: ignore[operator]
-        self.weights.fill_(1 / len(self.experts))
-        self.temperatures.fill_(1)
-
-    def inputs_of(self, name: str, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
-        """What an expert takes, of what the whole model takes."""
-        return inputs
-
-    def shares(self, logits: Sequence[Tensor], fold: Tensor | None = None) -> Tensor:
-        """What every expert adds to the probability of every class.
-
-        Args:
-            logits: Of each expert.
-            fold: The fold of every node, -1 for none. A node of a fold hears only the members that
-                did not learn from it.
-
-        Shapes:
-            logits ``[n, classes]`` each, fold ``[n]``, result ``[experts, n, classes]``.
-        """
-        return self._tempered(logits).softmax(dim=2) * self.node_weights(fold)
-
-    def combine(self, logits: Sequence[Tensor], fold: Tensor | None = None) -> Tensor:
-        """The logarithm of the mixture's probabilities, see :meth:`shares`.
-
-        Shapes:
-            logits ``[n, classes]`` of each expert, fold ``[n]``, result ``[n, classes]``.
-        """
-        each = self._tempered(logits).log_softmax(dim=2)
-        return torch.logsumexp(each + self.node_weights(fold).log(), dim=0)
-
-    def node_weights(self, fold: Tensor | None) -> Tensor:
-        """The weight of every expert for every node, ``[experts, n, 1]``, or for all of them."""
-        found = self.weights[:, None]
-        if fold is not None and self.folds > 1:
-            found = found.repeat(1, fold.numel())
-            for k, own in enumerate(self.weights.view(self.folds, -1)):
-                if own.sum() > 0:
-                    alone = torch.zeros_like(self.weights).view(self.folds, -1)
-                    alone[k] = own / own.sum()
-                    found[:, fold == k] = alone.view(-1, 1)
-        return found[:, :, None]
-
-    def _tempered(self, logits: Sequence[Tensor]) -> Tensor:
-        return torch.stack(list(logits)) / self.temperatures[:, None, None]
 
 
 class DJExperts(Mixed):
@@ -231,8 +154,9 @@ class DJExperts(Mixed):
         folds = own.folds or 1
         for fold, name in itertools.product(range(folds), own.experts):
             place = member(name, fold, folds)
-            if name in PLAIN:
-                made[place] = PLAIN[name](in_channels, out_channels, num_nodes, directed)
+            if name in TABLE:
+                own_sizes = (in_channels, out_channels, num_nodes, directed)
+                made[place] = TABLE[name].build(own, *own_sizes)
             elif name in configs:
                 made[place] = DJGNN(*sizes, configs[name].num_jumps, config=configs[name])
         super().__init__(made)
@@ -248,7 +172,9 @@ class DJExperts(Mixed):
         found = DJExperts(self.in_channels, *sizes, config=self.config.replace(experts=kept))
         places = [self.names.index(name) for name in found.names]
         found.experts = nn.ModuleDict({name: self.experts[name] for name in found.names})
-        found.weights, found.temperatures = self.weights[places], self.temperatures[places]
+        for values in ("weights", "temperatures", "powers"):
+            setattr(found, values, getattr(self, values)[places])
+        found.product = self.product
         return found
 
     def inputs_of(self, name: str, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -311,7 +237,7 @@ class Member:
     name: str
     weight: float
     temperature: float
-    module: DJGNN | PlainExpert
+    module: DJGNN | TableExpert
     model: DJGNN | DJExperts
 
     def inputs_of(self, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -333,10 +259,10 @@ def members(model: DJGNN | DJExperts, fold: int = -1) -> tuple[Member, ...]:
         return (Network("", 1.0, 1.0, model, model),)
     experts: Any = model.experts.items()
     found: list[Member] = []
-    weights = model.node_weights(torch.tensor([fold]))[:, 0, 0].tolist()
+    weights = model.influence(torch.tensor([fold]))[:, 0, 0].tolist()
     named = zip(experts, weights, model.temperatures.tolist(), strict=True)
     for (name, own), weight, temperature in named:
-        kind = Member if kind_of(name) in PLAIN else Network
+        kind = Member if kind_of(name) in TABLE else Network
         if weight > 0:
             found.append(kind(name, weight, temperature, own, model))
     return tuple(sorted(found, key=lambda member: -member.weight))

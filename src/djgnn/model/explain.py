@@ -2,7 +2,6 @@
 stands behind each.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -21,7 +20,7 @@ from djgnn.model.djgnn import DJGNN
 from djgnn.model.experts import DJExperts, Network, members
 from djgnn.model.mixture import ConvexMixture
 from djgnn.model.operators import GraphOperators, WholeGraph
-from djgnn.model.plain import LabelPropagation, PlainExpert
+from djgnn.model.plain import LabelPropagation, TableExpert
 from djgnn.model.views import DJOutput
 
 MOST_NEIGHBOURS = 20
@@ -72,10 +71,11 @@ class BranchPart:
 class ExpertPart:
     """What one expert says of a node, and what it adds to the answer.
 
-    `probabilities` are its own, the softmax of its logits over its `temperature`; `shares` are the
-    same times its weight. Its `logits` are `bias` plus the contributions of its branches. Plain
-    experts have no branch, but for label propagation: there it is what makes the difference to the
-    class shares, with the labelled neighbours.
+    `probabilities` are its own, the softmax of its logits over its `temperature`; `shares` are what
+    it adds to those of the mixture, by itself and in the product of experts, and `weight` is their
+    sum (:class:`djgnn.model.mixed.Mixed`). Its `logits` are `bias` plus the contributions of its
+    branches. Experts on a table have no branch, but for label propagation: there it is what makes
+    the difference to the class shares, with the labelled neighbours.
     """
 
     expert: str
@@ -167,25 +167,26 @@ def explain(
         raise IndexError(f"node must be between 0 and {graph.num_nodes - 1} (got {node})")
     module.eval()
     words = _Words(graph, split)
-    parts, added = [], []
-    for member in members(module, fold):
-        take_apart: Any = _branches if isinstance(member, Network) else _plain
-        logits, bias, branches = take_apart(member.module, member.inputs_of(inputs), words, node)
-        own = (logits.double() / member.temperature).log_softmax(dim=0)
-        added.append(own + math.log(member.weight))
-        parts.append(
-            ExpertPart(
-                expert=member.name,
-                weight=member.weight,
-                temperature=member.temperature,
-                probabilities=words.by_class(own.exp()),
-                shares=words.by_class(added[-1].exp()),
-                logits=words.by_class(logits),
-                bias=words.by_class(bias),
-                branches=branches,
-            )
+    people = members(module, fold)
+    found: dict[str, tuple[Tensor, Tensor, tuple[BranchPart, ...]]] = {}
+    for member in people:
+        take_apart: Any = _branches if isinstance(member, Network) else _table
+        found[member.name] = take_apart(member.module, member.inputs_of(inputs), words, node)
+    logits = {name: each[0].double() for name, each in found.items()}
+    shares, answer = _mixture(module, logits, fold)
+    parts = [
+        ExpertPart(
+            expert=member.name,
+            weight=member.weight,
+            temperature=member.temperature,
+            probabilities=words.by_class((logits[member.name] / member.temperature).softmax(dim=0)),
+            shares=words.by_class(shares[member.name]),
+            logits=words.by_class(found[member.name][0]),
+            bias=words.by_class(found[member.name][1]),
+            branches=found[member.name][2],
         )
-    answer = torch.stack(added).logsumexp(dim=0)
+        for member in people
+    ]
     one = parts[0] if isinstance(module, DJGNN) else None
     return Explanation(
         node=node,
@@ -197,6 +198,20 @@ def explain(
         branches=one.branches if one else (),
         experts=() if one else tuple(parts),
     )
+
+
+def _mixture(
+    module: DJGNN | DJExperts, logits: dict[str, Tensor], fold: int
+) -> tuple[dict[str, Tensor], Tensor]:
+    """What every member adds to the probabilities of a node, and the logarithms of their sums."""
+    if isinstance(module, DJGNN):
+        (own,) = logits.values()
+        return {"": own.softmax(dim=0)}, own.log_softmax(dim=0)
+    blank = torch.zeros_like(next(iter(logits.values())))
+    every = [logits.get(name, blank)[None] for name in module.names]
+    place = torch.tensor([fold], device=blank.device)
+    shares = dict(zip(module.names, module.shares(every, place)[:, 0], strict=True))
+    return shares, module.combine(every, place)[0]
 
 
 class _Words:
@@ -255,10 +270,10 @@ def _branches(
     return output.logits[node], bias[0], tuple(parts)
 
 
-def _plain(
-    module: PlainExpert, inputs: tuple[Any, WholeGraph], words: _Words, node: int
+def _table(
+    module: TableExpert, inputs: tuple[Any, WholeGraph], words: _Words, node: int
 ) -> tuple[Tensor, Tensor, tuple[BranchPart, ...]]:
-    """The logits of a plain expert; of label propagation who of the labelled neighbours counts."""
+    """The logits of an expert on a table; of label propagation which labelled neighbours count."""
     logits = module(*inputs)[0][node]
     if not isinstance(module, LabelPropagation):
         return logits, logits, ()

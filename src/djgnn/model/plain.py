@@ -1,7 +1,7 @@
-"""Plain experts: what anyone would try first, as members of the mixture.
+"""Experts on a table of the graph, and the plain ones: what anyone would try first.
 
-They follow no gradient. What they have learned from the training labels are tensors, so that they
-are stored as networks are; they are computed whole, on the CPU, whatever the networks do.
+Plain experts follow no gradient. What they have learned from the training labels are tensors, so
+that they are stored as networks are. All of them are computed whole, whatever the networks do.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from djgnn.model.operators import WholeGraph, mean_normalize
 
 if TYPE_CHECKING:
     from djgnn.graph.arrivals import Arrivals
+    from djgnn.model.config import ModelConfig
 
 ABSENT = 1e-6
 """Least probability of a class."""
@@ -28,8 +29,8 @@ STEPS, TOLERANCE = 100, 1e-4
 """Most steps of label propagation, and the change of a probability that ends it."""
 
 
-class PlainExpert(nn.Module):
-    """An expert without gradients; what it learned are a few tensors.
+class TableExpert(nn.Module):
+    """An expert that sees a table of the graph: what one can say of every node, whole.
 
     Args:
         in_channels: Number of node features F.
@@ -42,9 +43,6 @@ class PlainExpert(nn.Module):
         logarithms of probabilities ``[n, classes]``.
     """
 
-    epochs: int = 1
-    """Settings, or batches of trees, that validation nodes choose from."""
-    patience: ClassVar[int | None] = None
     in_batches = False
     label: Tensor
 
@@ -57,6 +55,11 @@ class PlainExpert(nn.Module):
         # A parameter, for optimisers and devices ask for one.
         self.prior = nn.Parameter(torch.full((out_channels,), 1 / max(1, out_channels)), False)
         self.register_buffer("label", torch.full((num_nodes,), -1))
+
+    @classmethod
+    def build(cls, config: ModelConfig, *sizes: Any) -> TableExpert:
+        """The expert of a model: of features, classes, nodes, and whether edges are directed."""
+        return cls(*sizes)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """No label is known, all classes are equal."""
@@ -77,7 +80,7 @@ class PlainExpert(nn.Module):
         self, x: Any, graph: WholeGraph, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
         """Logits of all nodes; there is no pump loss."""
-        return self.logits(self.probabilities(*self.whole(x, graph))), self.prior.new_zeros(())
+        return self.table_logits(*self.whole(x, graph)), self.prior.new_zeros(())
 
     def some(self, x: Any, graph: WholeGraph, rows: NDArray[np.int64]) -> Tensor:
         """Logits of some nodes, ``[rows, classes]``."""
@@ -97,23 +100,11 @@ class PlainExpert(nn.Module):
         near = Surroundings.of(graph.adjacency, later)
         whole = [as_matrix(part) for part in (x, features)]
         stacked = sp.csr_array(sp.vstack(whole)) if sp.issparse(whole[0]) else np.vstack(whole)
-        return self.logits(self.probabilities(stacked, near)[self.num_nodes :])
+        return self.table_logits(stacked, near)[self.num_nodes :]
 
-    def probabilities(self, x: Any, near: Surroundings) -> Floats:
+    def table_logits(self, x: Any, near: Surroundings) -> Tensor:
         """Of all nodes, known and later, ``[n, classes]``."""
         raise NotImplementedError
-
-    def logits(self, probabilities: Floats) -> Tensor:
-        """Their logarithms, on the device of the expert."""
-        kept = np.log(np.maximum(probabilities, ABSENT))
-        return torch.from_numpy(kept).to(self.prior.device, self.prior.dtype)
-
-    def steps(self, x: Any, near: Surroundings, seed: int) -> Iterator[Floats]:
-        """Learn from the labels, epoch after epoch; the probabilities of all nodes after each.
-
-        An expert that was restored goes on from where it was.
-        """
-        yield self.probabilities(x, near)
 
     def ranges(self) -> dict[str, tuple[float, float]]:
         """What the values of tensors lie between: a file may hold anything."""
@@ -133,6 +124,34 @@ class PlainExpert(nn.Module):
         known = np.zeros((num_nodes, self.out_channels))
         known[rows, label[rows]] = 1
         return known
+
+
+class PlainExpert(TableExpert):
+    """An expert without gradients; what it learned are a few tensors."""
+
+    epochs: int = 1
+    """Settings, or batches of trees, that validation nodes choose from."""
+    patience: ClassVar[int | None] = None
+
+    def probabilities(self, x: Any, near: Surroundings) -> Floats:
+        """Of all nodes, known and later, ``[n, classes]``."""
+        raise NotImplementedError
+
+    def table_logits(self, x: Any, near: Surroundings) -> Tensor:
+        """Logarithms of the probabilities."""
+        return self.logits(self.probabilities(x, near))
+
+    def logits(self, probabilities: Floats) -> Tensor:
+        """Their logarithms, on the device of the expert."""
+        kept = np.log(np.maximum(probabilities, ABSENT))
+        return torch.from_numpy(kept).to(self.prior.device, self.prior.dtype)
+
+    def steps(self, x: Any, near: Surroundings, seed: int) -> Iterator[Floats]:
+        """Learn from the labels, epoch after epoch; the probabilities of all nodes after each.
+
+        An expert that was restored goes on from where it was.
+        """
+        yield self.probabilities(x, near)
 
 
 class ClassShares(PlainExpert):

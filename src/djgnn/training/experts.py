@@ -22,24 +22,28 @@ from torch import Tensor, nn
 
 from djgnn.errors import DJGNNWarning
 from djgnn.model import DJGNN, DJExperts
-from djgnn.model.experts import PLAIN, Mixed, kind_of
+from djgnn.model.config import PLAIN_NAMES
+from djgnn.model.experts import kind_of
+from djgnn.model.mixed import Mixed
 from djgnn.model.plain import PlainExpert
 from djgnn.training import calibration
 from djgnn.training.config import MANY_NODES, TrainConfig
 from djgnn.training.decoupled import prepare
 from djgnn.training.inputs import initialize, seeded
 from djgnn.training.loop import Evidence, ExpertRecord, Fitted, Targets, fit
-from djgnn.training.mixing import learned, mixing_weights, weighed
+from djgnn.training.mixing import learned, mixing_weights
 from djgnn.training.passes import choose_passes
 from djgnn.training.progress import EpochRecord, Hooks
 from djgnn.training.selection import decision, score
 
-ALWAYS = (*PLAIN, "features")
+ALWAYS: tuple[str, ...] = (*PLAIN_NAMES, "features", "profile")
 """Experts that are trained in every fold: quick ones, and what the graph must surpass."""
 COMPARED = ("features", "propagation")
 """Experts whose own answers a mixture is compared with."""
 HOPELESS = 3
 """With folds an expert that is so many times behind another is soon given up."""
+NOBODY = (0.0, 1.0, 0.0)
+"""Weight, temperature and power of who has no part."""
 MOST_NETWORKS, LEAST_RAISE = 5, 0.001
 """Others, at most, and what each must add to the likelihood of the first fold."""
 
@@ -207,14 +211,14 @@ def _mixed(module: Mixed, found: dict[str, Fitted], folds: Sequence[Targets]) ->
     y, together = np.concatenate(labels), [np.concatenate(each) for each in held]
     parts = [_counts(folds[k]) for k in used]
     counts = None if parts[0] is None else np.concatenate([c for c in parts if c is not None])
-    weights, scales = learned(together, y, counts)
-    of_kind = dict(zip(order, zip(weights / len(used), scales, strict=True), strict=True))
+    mixing = learned(together, y, counts)
+    of_kind = dict(zip(order, mixing.rows(len(used)), strict=True))
     members = [
-        of_kind.get(kind_of(n), (0.0, 1.0)) if place[n] in used else (0.0, 1.0)
-        for n in module.names
+        of_kind.get(kind_of(n), NOBODY) if place[n] in used else NOBODY for n in module.names
     ]
-    module.weights.copy_(torch.tensor([w for w, _ in members]))
-    module.temperatures.copy_(torch.tensor([t for _, t in members]))
+    for column, values in enumerate((module.weights, module.temperatures, module.powers)):
+        values.copy_(torch.tensor([each[column] for each in members]))
+    module.product.fill_(mixing.product)
     blank = torch.zeros_like(next(iter(found.values())).logits)
     every = [found[n].logits if n in found else blank for n in module.names]
     targets, evidence = folds[0], None
@@ -230,7 +234,7 @@ def _mixed(module: Mixed, found: dict[str, Fitted], folds: Sequence[Targets]) ->
         own = torch.from_numpy(evidence.logits)
         validation = score(decision(own, targets.metric).numpy(), evidence.y, targets.metric)
         loss = float(F.nll_loss(own, torch.from_numpy(evidence.y)))
-    whole = module
+    whole, influence = module, module.influence()[:, 0, 0].tolist()
     if isinstance(module, DJExperts) and module.folds > 1:
         module = module.only(order)
     history = tuple(
@@ -241,7 +245,7 @@ def _mixed(module: Mixed, found: dict[str, Fitted], folds: Sequence[Targets]) ->
     records = tuple(
         ExpertRecord(
             name,
-            members[whole.names.index(name)][0],
+            influence[whole.names.index(name)],
             each.epoch,
             len(each.history),
             each.validation,
@@ -288,8 +292,8 @@ def _evidence(
     for k in range(len(labels)):
         others = [j for j in range(len(labels)) if j != k] or [k]
         rest = [np.concatenate([each[j] for j in others]) for each in held]
-        found_there = learned(rest, np.concatenate([labels[j] for j in others]))
-        found.append(weighed([each[k] for each in held], *found_there))
+        elsewhere = learned(rest, np.concatenate([labels[j] for j in others]))
+        found.append(elsewhere.mixed([each[k] for each in held]))
     alone = {kind: np.concatenate(each) for kind, each in zip(kinds, held, strict=True)}
     logits = np.concatenate(found)
     return Evidence(np.concatenate(nodes), np.concatenate(labels), logits, alone)

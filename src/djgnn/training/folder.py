@@ -153,13 +153,14 @@ def run_card(
 ) -> dict[str, Any]:
     """What a run says about itself.
 
-    `alpha` has the weights of a mixture's experts, or of the branches of one network.
+    `alpha` has the weights of a mixture's experts, or of the branches of one network; `product` is
+    how much of them they have as parts of the product.
     """
     module: Any = fitted.module
     parts = parts_of(graph, module, result.split)
     mixed = isinstance(module, DJExperts)
     names = module.names if mixed else module.branch_names
-    alpha = module.weights if mixed else module.mixture.alpha
+    alpha = module.influence()[:, 0, 0] if mixed else module.mixture.alpha
     weights: dict[str, float] = {}
     for name, weight in zip(names, alpha.tolist(), strict=True):
         kind = kind_of(name) if mixed else name
@@ -185,6 +186,7 @@ def run_card(
         "sets": sets_card(graph, fitted, result.split, promise),
         "calibration": calibration_card(logits, y, by_part, fitted.calibration),
         "alpha": weights,
+        "product": float(module.product) if mixed else None,
         "experts": json_values([dataclasses.asdict(record) for record in fitted.experts]),
         "jumps": jumps_card(module),
         "versions": versions(),

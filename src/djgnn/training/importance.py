@@ -12,8 +12,8 @@ from torch import Tensor
 
 from djgnn.graph import Graph
 from djgnn.graph.table_rules import column_groups
-from djgnn.model.experts import Member, kind_of, members
-from djgnn.model.plain import PlainExpert
+from djgnn.model.experts import DJExperts, kind_of, members
+from djgnn.model.plain import TableExpert
 from djgnn.training.config import RunConfig
 from djgnn.training.held_out import HeldOut, held_out
 from djgnn.training.inputs import dense_or_sparse
@@ -25,7 +25,6 @@ REPEATS, MOST_GROUPS, SECONDS = 3, 20, 10.0
 BLIND = ("shares", "propagation")
 """Experts that do not look at features."""
 ALL = "all features"
-TINY = float(np.finfo(np.float32).tiny)
 
 Groups = dict[str, NDArray[np.int64]]
 
@@ -68,16 +67,16 @@ def importance(
     if rough > 3 * SECONDS and not asked:
         return _too_long(rough)
     parts, device = _parts(graph, fitted, held), next(fitted.module.parameters()).device
-    fixed = [_weighed(people, inputs, rows, blind=True) for people, rows in parts]
+    fixed = [_logits(fitted.module, inputs, *part, blind=True) for part in parts]
     y = np.asarray(graph.y)[np.concatenate([rows for _, rows in parts])]
 
     def judged(x: Any) -> float:
         given = (dense_or_sparse(x, device), inputs[1])
-        shares = [
-            known + _weighed(people, given, rows)
-            for known, (people, rows) in zip(fixed, parts, strict=True)
+        answers = [
+            _answer(fitted.module, {**known, **_logits(fitted.module, given, *part)}, part[0])
+            for known, part in zip(fixed, parts, strict=True)
         ]
-        found = decision(torch.cat(shares).clamp(min=TINY).log(), graph.metric).cpu().numpy()
+        found = decision(torch.cat(answers), graph.metric).cpu().numpy()
         return score(found, y, graph.metric)
 
     begun = time.perf_counter()
@@ -147,34 +146,34 @@ def _groups(graph: Graph, held: HeldOut) -> Groups:
     return first | {f"{len(rest)} others": np.concatenate([named[name] for name in rest])}
 
 
-def _parts(
-    graph: Graph, fitted: Fitted, held: HeldOut
-) -> list[tuple[tuple[Member, ...], NDArray[np.int64]]]:
-    """Held-out nodes, and who did not learn from them."""
-    module: Any = fitted.module
+def _parts(graph: Graph, fitted: Fitted, held: HeldOut) -> list[tuple[int, NDArray[np.int64]]]:
+    """Held-out nodes, and the fold whose members did not learn from them, -1 for all members."""
     if held.source != "folds":
-        return [(members(module), held.nodes)]
+        return [(-1, held.nodes)]
     folds = [(k, np.flatnonzero(graph.split(k).val)) for k in range(graph.num_splits)]
-    return [(members(module, k), np.intersect1d(rows, held.nodes)) for k, rows in folds]
+    return [(k, np.intersect1d(rows, held.nodes)) for k, rows in folds]
 
 
 @torch.no_grad()
-def _weighed(
-    people: tuple[Member, ...],
-    inputs: tuple[Any, Any],
-    rows: NDArray[np.int64],
-    blind: bool = False,
-) -> Tensor:
-    """What the members that see features, or those that do not, add to the probabilities."""
-    first: Any = people[0].module
-    total = torch.zeros(rows.size, people[0].model.out_channels)
-    total = total.to(next(first.parameters()).device)
-    for member in people:
+def _logits(
+    model: Any, inputs: tuple[Any, Any], fold: int, rows: NDArray[np.int64], blind: bool = False
+) -> dict[str, Tensor]:
+    """Of the members that see features, or of those that do not."""
+    found = {}
+    for member in members(model, fold):
         if (kind_of(member.name) in BLIND) == blind:
             own, module = member.inputs_of(inputs), member.module.eval()
-            if isinstance(module, PlainExpert):
-                logits = module.some(*own, rows)
+            if isinstance(module, TableExpert):
+                found[member.name] = module.some(*own, rows)
             else:
-                logits = module(*own)[0][rows]
-            total += member.weight * (logits / member.temperature).softmax(dim=1)
-    return total
+                found[member.name] = module(*own)[0][rows]
+    return found
+
+
+def _answer(model: Any, logits: dict[str, Tensor], fold: int) -> Tensor:
+    """Logarithms of the probabilities that the members say together."""
+    first = next(iter(logits.values()))
+    if not isinstance(model, DJExperts):
+        return first
+    every = [logits.get(name, torch.zeros_like(first)) for name in model.names]
+    return model.combine(every, torch.full((len(first),), fold, device=first.device))

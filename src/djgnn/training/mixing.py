@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import log_softmax
 
+from djgnn.model.mixed import LEAST
 from djgnn.training import calibration
 
+Floats = NDArray[np.float64]
 ROUNDS = 200
+MOST_NODES, FEWEST_NODES, PARTS = 20_000, 20, 4
+"""Nodes that a mixture is learned from; those that a product needs, and parts to judge it by."""
 
 
-def mixing_weights(
-    likelihood: NDArray[np.float64], counts: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
+def mixing_weights(likelihood: Floats, counts: Floats | None = None) -> Floats:
     r"""The weights of a mixture by expectation maximisation, with one pseudo-count each.
 
     .. math::
@@ -44,24 +48,105 @@ def mixing_weights(
     return weights
 
 
+@dataclass(frozen=True, eq=False)
+class Mixing:
+    """What a mixture learns: see :class:`djgnn.model.mixed.Mixed`.
+
+    Shapes:
+        weights, temperatures and powers ``[experts]``.
+    """
+
+    weights: Floats
+    temperatures: Floats
+    powers: Floats
+    product: float
+
+    def rows(self, folds: int) -> list[tuple[float, float, float]]:
+        """Weight, temperature and power of every expert, of which there is one in every fold."""
+        columns = (self.weights / folds, self.temperatures, self.powers / folds)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+    def mixed(self, held: Sequence[NDArray[np.float32]]) -> Floats:
+        """Logarithms of the mixture's probabilities, from the logits of its experts."""
+        each = _logs(held, self.temperatures)
+        found = np.einsum("e,enc->nc", self.weights, np.exp(each))
+        if self.product:
+            found += self.product * np.exp(product_of(each, self.powers))
+        return np.asarray(np.log(np.maximum(found, np.finfo(np.float64).tiny)))
+
+
 def learned(
     held: Sequence[NDArray[np.float32]],
     y: NDArray[np.int64],
-    counts: NDArray[np.float64] | None = None,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The weight and the temperature of every expert, from logits of held-out nodes."""
-    scales = [calibration.temperature(each, y, counts) for each in held]
-    chosen = [
-        calibration.probabilities(each, scale)[np.arange(y.size), y]
-        for each, scale in zip(held, scales, strict=True)
-    ]
-    return mixing_weights(np.stack(chosen).astype(np.float64), counts), np.array(scales)
+    counts: Floats | None = None,
+) -> Mixing:
+    """Temperatures, the powers of the product, then the weights, from logits of held-out nodes.
+
+    The product is judged by nodes that its powers were not learned from; of many nodes some
+    are enough.
+    """
+    scales = np.array([calibration.temperature(each, y, counts) for each in held])
+    some = slice(None, None, -(-max(y.size, 1) // MOST_NODES))
+    y, counts = y[some], None if counts is None else counts[some]
+    each, rows = _logs([z[some] for z in held], scales), np.arange(y.size)
+    likelihood, powers = np.exp(each[:, rows, y]), np.zeros(len(held))
+    if len(held) == 1 or y.size < FEWEST_NODES:
+        return Mixing(mixing_weights(likelihood, counts), scales, powers, 0.0)
+    part, product = np.random.default_rng(0).permutation(y.size) % PARTS, np.zeros(y.size)
+    for k in range(PARTS):
+        rest, own = part != k, part == k
+        found = product_powers(each[:, rest], y[rest], None if counts is None else counts[rest])
+        product[own] = np.exp(product_of(each[:, own], found))[np.arange(own.sum()), y[own]]
+    powers = product_powers(each, y, counts)
+    if not powers.any():
+        return Mixing(mixing_weights(likelihood, counts), scales, powers, 0.0)
+    weights = mixing_weights(np.vstack([likelihood, product]), counts)
+    return Mixing(weights[:-1], scales, powers, float(weights[-1]))
 
 
-def weighed(
-    held: Sequence[NDArray[np.float32]], weights: NDArray[Any], scales: NDArray[Any]
-) -> NDArray[np.float64]:
-    """Logarithms of the mixture's probabilities."""
-    parts = zip(held, weights, scales, strict=True)
-    total = sum(w * calibration.probabilities(z, t).astype(np.float64) for z, w, t in parts)
-    return np.asarray(np.log(np.maximum(total, np.finfo(np.float64).tiny)))
+def product_of(logs: Floats, powers: Floats) -> Floats:
+    r"""Logarithms of :math:`q_c \propto \prod_e p_e(c)^{a_e}`.
+
+    Shapes:
+        logs ``[experts, n, classes]``, powers ``[experts]``, result ``[n, classes]``.
+    """
+    bounded = np.maximum(logs, np.log(LEAST))
+    return np.asarray(log_softmax(np.einsum("e,enc->nc", powers, bounded), axis=1))
+
+
+def product_powers(logs: Floats, y: NDArray[np.int64], counts: Floats | None = None) -> Floats:
+    r"""The exponents :math:`a \ge 0` with the least :math:`-\sum_i \log q_{y_i} + \sum_e a_e`.
+
+    Args:
+        logs: Logarithms of the experts' probabilities.
+        y: Classes.
+        counts: As how many nodes each of them counts, 1 if absent.
+
+    Shapes:
+        logs ``[experts, m, classes]``, y and counts ``[m]``, result ``[experts]``.
+
+    Example:
+        >>> sure, blind = np.log([[0.9, 0.1]] * 50), np.log([[0.5, 0.5]] * 50)
+        >>> found = product_powers(np.stack([sure, blind]), np.zeros(50, dtype=np.int64))
+        >>> bool(found[0] > 1), float(found[1])
+        (True, 0.0)
+    """
+    bounded = np.moveaxis(np.maximum(logs, np.log(LEAST)), 0, 2)
+    rows, times = np.arange(y.size), np.ones(y.size) if counts is None else counts
+    label = bounded[rows, y]
+
+    def loss(powers: Floats) -> tuple[float, Floats]:
+        found = log_softmax(bounded @ powers, axis=1)
+        expected = np.einsum("nc,nce->ne", np.exp(found), bounded)
+        value = powers.sum() - times @ found[rows, y]
+        return value / y.size, (1 - times @ (label - expected)) / y.size
+
+    begin = np.full(len(logs), 1 / len(logs))
+    bounds = [(0, None)] * len(logs)
+    return np.asarray(minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds).x)
+
+
+def _logs(held: Sequence[NDArray[np.float32]], scales: Floats) -> Floats:
+    """Logarithms of the experts' probabilities, ``[experts, n, classes]``."""
+    logits = [z.astype(np.float64) / scale for z, scale in zip(held, scales, strict=True)]
+    return np.asarray(log_softmax(np.stack(logits), axis=2))

@@ -12,7 +12,10 @@ from torch import Tensor, nn
 from djgnn.errors import InputError
 from djgnn.jumps.ranks import check_finite
 from djgnn.model import DJGNN
+from djgnn.model.columns import Surroundings
+from djgnn.model.operators import at_once
 from djgnn.model.plain import PlainExpert
+from djgnn.model.profile import Blocks, Profile
 from djgnn.model.views import Encoding, GraphView, View
 from djgnn.pump import DiffusionPump
 from djgnn.training.config import TrainConfig
@@ -54,8 +57,8 @@ def choose_passes(
         targets: Training nodes and their labels.
         config: Weight of the pump loss, size of a batch.
 
-    Where batches are asked for, networks that have none (:attr:`DJGNN.in_batches`) and plain
-    experts are trained whole.
+    Where batches are asked for, networks that have none (:attr:`DJGNN.in_batches`) and
+    experts on a table are trained whole.
 
     Raises:
         InputError: If batches are asked of a model that has none.
@@ -63,6 +66,8 @@ def choose_passes(
     size = config.batch_size
     if isinstance(module, PlainExpert):
         return StepPasses(module, inputs, targets)
+    if isinstance(module, Profile):
+        return ProfilePasses(module, inputs, targets, config)
     if not isinstance(module, DJGNN):
         if size is not None:
             raise InputError(
@@ -191,6 +196,61 @@ class PlainPasses(_Update):
         """Logits of all nodes."""
         self.module.eval()
         logits: Tensor = self.module(*self.inputs, generator=None)
+        return logits
+
+
+class ProfilePasses(_Update):
+    """Passes of a profile over blocks that are made once.
+
+    Of several processes the first one does the work and gives the others what it learned.
+    """
+
+    encoding = None
+    module: Profile
+
+    def __init__(
+        self, module: Profile, inputs: tuple[Any, Any], targets: Targets, config: TrainConfig
+    ) -> None:
+        super().__init__(module, targets, config)
+        self.x, self.graph = inputs
+        self._blocks: Blocks | None = None
+
+    @property
+    def blocks(self) -> Blocks:
+        """X, S and Y of all nodes; the training labels are taken first."""
+        if self._blocks is None:
+            module, targets = self.module, self.targets
+            module.learn(targets.train, targets.train_y, targets.class_weight)
+            near = Surroundings.of(self.graph.adjacency)
+            module.observe(near)
+            whole = self.x if self.graph.features is None else self.graph.features
+            self._blocks = module.blocks(whole, near)
+        return self._blocks
+
+    def update(self, optimizer: Adam, generator: torch.Generator | None) -> Losses:
+        """One step, on the first process."""
+        if self.graph.shared is at_once:
+            return super().update(optimizer, generator)
+
+        def work() -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+            losses = super(ProfilePasses, self).update(optimizer, generator)
+            return *losses, self.module.state_dict()
+
+        loss, pump_loss, state = self.graph.shared(work)
+        self.module.load_state_dict(state)
+        return loss, pump_loss
+
+    def train(self, generator: torch.Generator | None) -> Losses:
+        """Logits of the training nodes; there is no pump loss."""
+        self.module.train()
+        logits = self.module.decide(self.blocks, generator)[self.targets.train]
+        return logits, logits.new_zeros(())
+
+    @torch.no_grad()
+    def evaluate(self) -> Tensor:
+        """Logits of all nodes."""
+        self.module.eval()
+        logits: Tensor = self.graph.shared(lambda: self.module.decide(self.blocks))
         return logits
 
 

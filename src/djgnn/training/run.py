@@ -15,7 +15,7 @@ from djgnn.graph import Graph
 from djgnn.graph.checks import check_trainable
 from djgnn.graph.convert import overflow_remark
 from djgnn.model import DJExperts
-from djgnn.model.experts import Mixed
+from djgnn.model.mixed import Mixed
 from djgnn.training.calibration import Calibration
 from djgnn.training.config import TrainConfig
 from djgnn.training.decoupled import prepare

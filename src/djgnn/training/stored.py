@@ -114,7 +114,7 @@ class StoredModel:
         return {
             name: self._network(expert, module.inputs_of(name, self.inputs)) if weight else blank
             for (name, expert), weight in zip(
-                module.experts.items(), module.weights.tolist(), strict=True
+                module.experts.items(), module.influence()[:, 0, 0].tolist(), strict=True
             )
         }
 
@@ -253,12 +253,18 @@ def load_model(
     module, inputs = build_djgnn(config, graph, device)
     module.load_state_dict(state)
     module.eval()
-    mixed = module.weights if isinstance(module, DJExperts) else torch.ones(1)
-    if bool((mixed < 0).any()) or abs(float(mixed.sum()) - 1) > 1e-3:
-        raise InputError(
-            f"{path}: the weights of the experts must be at least 0 and sum to 1; fit again "
-            f"(got {mixed.tolist()})"
-        )
+    if isinstance(module, DJExperts):
+        mixed = torch.cat([module.weights, module.product.view(1)])
+        if bool((mixed < 0).any()) or abs(float(mixed.sum()) - 1) > 1e-3:
+            raise InputError(
+                f"{path}: the weights of the experts and of their product must be at least 0 and "
+                f"sum to 1; fit again (got {mixed.tolist()})"
+            )
+        if bool((module.powers < 0).any()) or (bool(module.product) and not module.powers.any()):
+            raise InputError(
+                f"{path}: the powers of the experts must be at least 0, and not all 0; fit again "
+                f"(got {module.powers.tolist()})"
+            )
     for network in networks(module) if config.training.decoupled else ():
         if network.module.pump is not None:
             network.module.freeze_pump(network.module.view(*network.inputs_of(inputs)))

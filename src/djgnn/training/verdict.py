@@ -18,7 +18,8 @@ from scipy.special import log_softmax
 from djgnn import checking
 from djgnn.graph.checks import BINARY, METRIC_NAMES, Metric
 from djgnn.graph.convert import overflow_remark
-from djgnn.model.experts import PLAIN, kind_of
+from djgnn.model.config import PLAIN_NAMES
+from djgnn.model.experts import kind_of
 from djgnn.training.held_out import held_out
 from djgnn.training.selection import decision, resampled, score
 
@@ -268,7 +269,7 @@ def _capped(fitted: Fitted, epochs: int) -> list[str]:
     for record in fitted.experts:
         kind = kind_of(record.name)
         weight[kind] = weight.get(kind, 0.0) + record.weight
-        if record.epoch + 1 >= epochs and kind not in PLAIN:
+        if record.epoch + 1 >= epochs and kind not in PLAIN_NAMES:
             late.add(kind)
     if not fitted.experts:
         return ["the network"] if fitted.epoch + 1 >= epochs else []

@@ -1,0 +1,133 @@
+"""Several models: the convex mixture of their probabilities, with their product as a member."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+LEAST = 1e-9
+"""The probability below which an expert has no more say in the product."""
+
+
+class Mixed(nn.Module):
+    r"""Several models and the convex mixture of their probabilities.
+
+    .. math::
+        P = \sum_e w_e\, p_e + w_0\, q, \qquad p_e = \mathrm{softmax}(z_e / T_e), \qquad
+        q \propto \prod_e p_e^{a_e}
+
+    The product q of experts is likely where all of them agree, and sharper than any of them. What
+    an expert adds to the probability of class c is :math:`w_e p_e(c)` and, of what the product
+    adds, its share of the exponents: together they are the answer, exactly. A temperature for each
+    makes their probabilities comparable before they are mixed.
+
+    Reference:
+        Hinton: Training products of experts by minimizing contrastive divergence. Neural
+        Computation 14, 2002.
+
+    Args:
+        experts: The models, by name.
+
+    Shapes:
+        weights w, temperatures T and powers a ``[experts]``, product (its weight) ``[]``.
+    """
+
+    weights: Tensor
+    temperatures: Tensor
+    powers: Tensor
+    product: Tensor
+    folds = 1
+
+    def __init__(self, experts: Mapping[str, nn.Module]) -> None:
+        super().__init__()
+        self.experts = nn.ModuleDict(experts)
+        self.register_buffer("weights", torch.full((len(experts),), 1 / len(experts)))
+        self.register_buffer("temperatures", torch.ones(len(experts)))
+        self.register_buffer("powers", torch.zeros(len(experts)))
+        self.register_buffer("product", torch.zeros(()))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The experts in the order of their weights."""
+        return tuple(self.experts)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Initialise all experts; equal weights, no temperature, no product."""
+        for expert in self.experts.values():
+            expert.reset_parameters(generator)  # type: ignore[operator]
+        self.weights.fill_(1 / len(self.experts))
+        self.temperatures.fill_(1)
+        self.powers.zero_()
+        self.product.zero_()
+
+    def inputs_of(self, name: str, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
+        """What an expert takes, of what the whole model takes."""
+        return inputs
+
+    def shares(self, logits: Sequence[Tensor], fold: Tensor | None = None) -> Tensor:
+        """What every expert adds to the probability of every class.
+
+        Args:
+            logits: Of each expert.
+            fold: The fold of every node, -1 for none. A node of a fold hears only the members that
+                did not learn from it.
+
+        Shapes:
+            logits ``[n, classes]`` each, fold ``[n]``, result ``[experts, n, classes]``.
+        """
+        each = self._tempered(logits)
+        own = each.exp() * self._heard(self.weights, fold)
+        if not self.product:
+            return own
+        return own + self._agreed(each, fold).exp() * self.product * self._part(fold)
+
+    def combine(self, logits: Sequence[Tensor], fold: Tensor | None = None) -> Tensor:
+        """The logarithm of the mixture's probabilities, see :meth:`shares`.
+
+        Shapes:
+            logits ``[n, classes]`` of each expert, fold ``[n]``, result ``[n, classes]``.
+        """
+        each = self._tempered(logits)
+        own = torch.logsumexp(each + self._heard(self.weights, fold).log(), dim=0)
+        if not self.product:
+            return own
+        return torch.logaddexp(own, self._agreed(each, fold) + self.product.log())
+
+    def influence(self, fold: Tensor | None = None) -> Tensor:
+        """The weight of every expert for every node, with its part of the product's.
+
+        Shapes:
+            fold ``[n]``, result ``[experts, n, 1]``, or ``[experts, 1, 1]`` for all nodes.
+        """
+        own = self._heard(self.weights, fold)
+        return own + self.product * self._part(fold) if self.product else own
+
+    def _agreed(self, each: Tensor, fold: Tensor | None) -> Tensor:
+        """The logarithm of the product's probabilities."""
+        bounded = each.clamp(min=math.log(LEAST))
+        return (bounded * self._heard(self.powers, fold)).sum(dim=0).log_softmax(dim=1)
+
+    def _part(self, fold: Tensor | None) -> Tensor:
+        """The share of every expert in the exponents."""
+        powers = self._heard(self.powers, fold)
+        return powers / powers.sum(dim=0)
+
+    def _heard(self, values: Tensor, fold: Tensor | None) -> Tensor:
+        """Values of every expert for every node, of the same sum: other folds have none."""
+        found = values[:, None]
+        if fold is not None and self.folds > 1:
+            found = found.repeat(1, fold.numel())
+            for k, own in enumerate(values.view(self.folds, -1)):
+                if own.sum() > 0:
+                    alone = torch.zeros_like(values).view(self.folds, -1)
+                    alone[k] = own * (values.sum() / own.sum())
+                    found[:, fold == k] = alone.view(-1, 1)
+        return found[:, :, None]
+
+    def _tempered(self, logits: Sequence[Tensor]) -> Tensor:
+        stacked = torch.stack(list(logits)) / self.temperatures[:, None, None]
+        return stacked.log_softmax(dim=2)

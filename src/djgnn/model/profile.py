@@ -1,0 +1,198 @@
+"""The profile of a node as an expert: its features, its place in the graph in numbers, and the
+classes of its labelled neighbours, each in a layer of its own."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+from djgnn.graph.operator import SparseOperator
+from djgnn.model.columns import Floats, Surroundings, inverse, label_shares, totals
+from djgnn.model.config import ModelConfig
+from djgnn.model.dropout import multiply, relu_dropout
+from djgnn.model.operators import WholeGraph, mean_normalize
+from djgnn.model.plain import TableExpert
+
+TINY = float(np.finfo(np.float32).tiny)
+FARTHEST = 10.0
+"""Standard deviations from the mean at which a column ends."""
+Blocks = tuple[Tensor | SparseOperator, Tensor, Tensor]
+
+
+class Profile(TableExpert):
+    r"""One layer over each of three descriptions of a node, then a linear classifier.
+
+    .. math::
+        \text{logits} = W\, [\mathrm{ReLU}(X W_1 + b_1) \Vert \mathrm{ReLU}(S W_2 + b_2)
+        \Vert \mathrm{ReLU}(Y W_3 + b_3)] + b
+
+    with the features X, the numbers S of :func:`neighbourhood_numbers` and the classes Y of
+    labelled neighbours (:func:`djgnn.model.columns.label_shares`, of the training nodes' labels,
+    never a node's own). S and Y are standardised.
+
+    Args:
+        in_channels: Number of node features F.
+        out_channels: Number of classes.
+        num_nodes: Number of nodes n.
+        directed: Whether edges have a direction.
+        hidden_channels: Width of each layer.
+        dropout: On X, S and Y, and on the embeddings.
+
+    Shapes:
+        centre and spread ``[columns of S and Y]``.
+    """
+
+    centre: Tensor
+    spread: Tensor
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        num_nodes: int,
+        directed: bool = True,
+        hidden_channels: int = 64,
+        dropout: float = 0.5,
+    ) -> None:
+        super().__init__(in_channels, out_channels, num_nodes, directed)
+        ways = 2 if directed else 1
+        self.widths = (in_channels, *(_NUMBERS[directed], (ways + 1) * (out_channels + 1)))
+        self.dropout = dropout
+        self.weights = nn.ParameterList(torch.empty(w, hidden_channels) for w in self.widths)
+        self.biases = nn.ParameterList(torch.empty(hidden_channels) for _ in self.widths)
+        self.head = nn.Parameter(torch.empty(len(self.widths) * hidden_channels, out_channels))
+        self.bias = nn.Parameter(torch.empty(out_channels))
+        self.register_buffer("centre", torch.zeros(sum(self.widths[1:])))
+        self.register_buffer("spread", torch.ones(sum(self.widths[1:])))
+        self.reset_parameters()
+
+    @classmethod
+    def build(cls, config: ModelConfig, *sizes: Any) -> Profile:
+        """Of the width and dropout of the model."""
+        in_channels, out_channels, num_nodes, directed = sizes
+        own = (config.hidden_channels, config.dropout)
+        return cls(in_channels, out_channels, num_nodes, directed, *own)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Uniform in one over the root of the inputs; no label."""
+        super().reset_parameters()
+        for weight, bias in ((self.head, self.bias), *zip(self.weights, self.biases, strict=True)):
+            bound = 1 / math.sqrt(max(weight.shape[0], 1))
+            for part in (weight, bias):
+                nn.init.uniform_(part, -bound, bound, generator=generator)
+        self.centre.zero_()
+        self.spread.fill_(1)
+
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """Spreads are positive."""
+        return {**super().ranges(), "spread": (TINY, math.inf)}
+
+    def columns(self, near: Surroundings) -> Floats:
+        """S and Y side by side, before they are standardised."""
+        numbers = neighbourhood_numbers(near, self.directed)
+        known, prior = self.known_labels(len(numbers)), self.prior.double().cpu().numpy()
+        return np.column_stack([numbers, *label_shares(near, known, prior, self.directed)])
+
+    @torch.no_grad()
+    def observe(self, near: Surroundings) -> None:
+        """Learn how the columns of S and Y are standardised, after :meth:`learn`."""
+        found = self.columns(near)
+        spread = found.std(axis=0)
+        spread[spread < 1e-6] = 1
+        self.centre.copy_(torch.from_numpy(found.mean(axis=0)))
+        self.spread.copy_(torch.from_numpy(spread))
+
+    def blocks(self, x: Any, near: Surroundings) -> Blocks:
+        """X, S and Y of all nodes, known and later, on the device of the expert."""
+        like = self.bias
+        if sp.issparse(x):
+            x = SparseOperator.from_scipy(sp.csr_array(x), like.dtype, like.device)
+        elif not isinstance(x, Tensor | SparseOperator):
+            x = torch.from_numpy(np.ascontiguousarray(x)).to(like.device, like.dtype)
+        found = torch.from_numpy(self.columns(near)).to(like.device, like.dtype)
+        found = ((found - self.centre) / self.spread).clamp(-FARTHEST, FARTHEST)
+        width = self.widths[1]
+        return x, found[:, :width].contiguous(), found[:, width:].contiguous()
+
+    def decide(self, blocks: Blocks, generator: torch.Generator | None = None) -> Tensor:
+        """Logits of the rows of the blocks, ``[rows, classes]``."""
+        how = (self.dropout, self.training, generator)
+        layers = zip(blocks, self.weights, self.biases, strict=True)
+        h = torch.cat([multiply(block, w, *how) + bias for block, w, bias in layers], dim=1)
+        return relu_dropout(h, *how) @ self.head + self.bias
+
+    def forward(
+        self, x: Any, graph: WholeGraph, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Logits of all nodes; there is no pump loss."""
+        own = x if graph.features is None else graph.features
+        blocks = self.blocks(own, Surroundings.of(graph.adjacency))
+        return self.decide(blocks, generator), self.bias.new_zeros(())
+
+    def table_logits(self, x: Any, near: Surroundings) -> Tensor:
+        """Logits of all nodes, known and later."""
+        return self.decide(self.blocks(x, near))
+
+
+REACHES, STEPS = (0.5, 0.85, 0.97), 30
+"""Of every influence how much is handed on, and how many steps."""
+_NUMBERS = {True: 10 + len(REACHES), False: 5 + len(REACHES)}
+
+
+def neighbourhood_numbers(near: Surroundings, directed: bool) -> Floats:
+    """A node's place in the graph: degrees of it and its neighbours, and influence, in logarithms.
+
+    The numbers of neighbours and, where edges have a direction, of targets, sources and edges that
+    go both ways; the means of the first three over the neighbours; of the neighbours' numbers of
+    neighbours the standard deviation, the maximum, and the mean one step further; logarithms of
+    PageRank that reaches near and far.
+
+    Shapes:
+        result ``[n, 8]``, for directed graphs ``[n, 13]``.
+    """
+    both = _ones(near.both)
+    mean = mean_normalize(both)
+    own = [_log_count(both)]
+    if directed:
+        out, back = _ones(near.outgoing), _ones(near.incoming)
+        own += [_log_count(out), _log_count(back), _log_count(sp.csr_array(out.multiply(back)))]
+    around = [mean @ value for value in own[:3]]
+    square = mean @ own[0] ** 2 - around[0] ** 2
+    rows = np.repeat(np.arange(both.shape[0]), np.diff(both.indptr))
+    most = np.zeros(both.shape[0])
+    np.maximum.at(most, rows, own[0][both.indices])
+    found = [*own, *around, np.sqrt(np.maximum(square, 0)), most, mean @ around[0]]
+    return np.column_stack(found + [influence(near.incoming, reach) for reach in REACHES])
+
+
+def influence(incoming: sp.csr_array, reach: float) -> Floats:
+    r"""The logarithm of PageRank, :math:`r_i = 1 - \beta + \beta \sum_{j \to i} r_j / d_j`.
+
+    Args:
+        incoming: The sources of every node's edges.
+        reach: The share :math:`\beta` that is handed on.
+
+    Shapes:
+        incoming ``[n, n]``, result ``[n]``.
+    """
+    sources = _ones(incoming)
+    share = sp.csr_array(sources @ sp.diags_array(inverse(totals(sp.csr_array(sources.T)))))
+    rank = np.ones(share.shape[0])
+    for _ in range(STEPS):
+        rank = 1 - reach + reach * (share @ rank)
+    return np.asarray(np.log(rank))
+
+
+def _ones(matrix: sp.csr_array) -> sp.csr_array:
+    rows = sp.csr_array(matrix, copy=True)
+    rows.data[:] = 1
+    return rows
+
+
+def _log_count(matrix: sp.csr_array) -> Floats:
+    return np.asarray(np.log1p(np.diff(matrix.indptr)), dtype=np.float64)
