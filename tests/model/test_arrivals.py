@@ -118,7 +118,8 @@ def test_a_mixture_places_new_nodes_by_all_of_its_experts(directed: bool) -> Non
         edges = np.concatenate([whole.edge_index, whole.edge_index[::-1]], axis=1)
         whole = dataclasses.replace(whole, edge_index=edges)
     known, later = split_off(whole)
-    module, inputs = build_djgnn(resolve("default", None, hidden_channels=8), known)
+    names = tuple(EXPERTS)  # the profile is tested by itself
+    module, inputs = build_djgnn(resolve("default", None, hidden_channels=8, experts=names), known)
     assert isinstance(module, DJExperts)
     assert ("columns" in module.names) == directed
     initialize(module, 3)

@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from tests.oracles import dense_forward
 
 from djgnn.model import DJExperts, ModelConfig
-from djgnn.model.experts import EXPERTS, Mixed, expert_configs, is_directed
+from djgnn.model.experts import EXPERTS, expert_configs, is_directed
+from djgnn.model.mixed import Mixed
 from djgnn.model.mixture import ConvexMixture
 from djgnn.model.operators import Parts, adjacency_matrix
 
@@ -34,7 +35,8 @@ def case(directed: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def model(directed: bool = True, **options: Any) -> DJExperts:
-    made = DJExperts(*SIZES, directed, dropout=0.0, num_centers=3, **options).double()
+    given = {"experts": tuple(EXPERTS), "dropout": 0.0, "num_centers": 3, **options}
+    made = DJExperts(*SIZES, directed, **given).double()
     made.reset_parameters(torch.Generator().manual_seed(0))
     weights = torch.arange(1.0, 1 + len(made.names), dtype=torch.float64)
     made.weights.copy_(weights / weights.sum())
@@ -94,7 +96,8 @@ def test_certain_experts_give_finite_logarithms() -> None:
 def test_experts_that_coincide_are_made_once() -> None:
     config = ModelConfig()
     directed, undirected = (expert_configs(config, flag) for flag in (True, False))
-    assert tuple(directed) == config.experts == tuple(EXPERTS)
+    assert ("features", "profile", *tuple(directed)[1:]) == config.experts
+    assert tuple(directed) == tuple(EXPERTS)
     assert set(directed) - set(undirected) == {"transposed", "symmetric", "columns"}
     for found in (directed, undirected):
         assert len(set(found.values())) == len(found)

@@ -1,6 +1,7 @@
 """Cross-fitting: every label is learned from, and no figure comes from a label that was."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,16 +83,23 @@ def test_members_of_a_fold_speak_for_its_nodes() -> None:
     module.eval()
     with torch.no_grad():
         each = {n: e(*module.inputs_of(n, inputs))[0] for n, e in module.experts.items()}
-    weights = dict(zip(module.names, module.weights.tolist(), strict=True))
-    scales = dict(zip(module.names, module.temperatures.tolist(), strict=True))
-    assert sum(weights.values()) == pytest.approx(1)
+    values = (module.weights, module.temperatures, module.powers)
+    weights, scales, powers = (dict(zip(module.names, v.tolist(), strict=True)) for v in values)
+    product = float(module.product)
+    assert sum(weights.values()) + product == pytest.approx(1)
+
+    def mixed(names: Sequence[str], rows: np.ndarray, times: int) -> torch.Tensor:
+        logs = {n: (each[n][rows] / scales[n]).log_softmax(dim=1) for n in names}
+        agreed = sum(times * powers[n] * logs[n] for n in names).softmax(dim=1)
+        return sum(times * weights[n] * logs[n].exp() for n in names) + product * agreed
+
     for k in range(4):
         rows = np.flatnonzero(graph.split(k).val)
         own = [n for n in module.names if n.endswith(f"-{k + 1}")]
-        wanted = sum(4 * weights[n] * (each[n][rows] / scales[n]).softmax(dim=1) for n in own)
+        wanted = mixed(own, rows, 4)
         torch.testing.assert_close(fitted.logits[rows].exp(), wanted, atol=1e-5, rtol=1e-4)
     rest = np.flatnonzero(np.asarray(graph.y) < 0)
-    wanted = sum(weights[n] * (each[n][rest] / scales[n]).softmax(dim=1) for n in module.names)
+    wanted = mixed(module.names, rest, 1)
     torch.testing.assert_close(fitted.logits[rest].exp(), wanted, atol=1e-5, rtol=1e-4)
 
 

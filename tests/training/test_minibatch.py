@@ -23,7 +23,7 @@ from djgnn.training.folder import new_folder, write_run
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets
 from djgnn.training.minibatch import Batch, BatchPasses
-from djgnn.training.passes import ViewPasses, choose_passes
+from djgnn.training.passes import ProfilePasses, ViewPasses, choose_passes
 from djgnn.training.progress import Hooks
 from djgnn.training.recorder import Recorder
 from djgnn.training.stored import load_model
@@ -234,7 +234,10 @@ def test_experts_without_jumps_are_trained_whole() -> None:
     for name, expert in module.experts.items():
         own = module.inputs_of(name, inputs)
         found = choose_passes(expert, own, targets, config.training)
-        assert type(found) is (BatchPasses if expert.pump is not None else ViewPasses)
+        if name == "profile":
+            assert type(found) is ProfilePasses
+        else:
+            assert type(found) is (BatchPasses if expert.pump is not None else ViewPasses)
     alone = configuration({"experts": ("deep", "given"), "epochs": 4})
     fitted = [
         train(*build_djgnn(alone, GRAPH), GRAPH, 0, training, 0)[0]

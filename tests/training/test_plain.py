@@ -12,7 +12,7 @@ import torch
 
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.model.config import PLAIN_NAMES
-from djgnn.model.experts import PLAIN, members, networks
+from djgnn.model.experts import members, networks
 from djgnn.report.run_data import load_run
 from djgnn.training import Fitted, RunConfig, TrainConfig, resolve, train
 from djgnn.training.experts import rates_of
@@ -61,7 +61,7 @@ def test_they_come_first_and_have_epochs_of_their_own(stored: tuple[Path, Fitted
         assert own[by_name[name].epoch].validation_loss == by_name[name].validation_loss
     module: Any = fitted.module
     assert [m.name for m in networks(module)] == [
-        m.name for m in members(module) if m.name not in PLAIN
+        m.name for m in members(module) if m.name not in PLAIN_NAMES
     ]
 
 

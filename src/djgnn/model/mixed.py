@@ -80,10 +80,11 @@ class Mixed(nn.Module):
             logits ``[n, classes]`` each, fold ``[n]``, result ``[experts, n, classes]``.
         """
         each = self._tempered(logits)
-        own = each.exp() * self._heard(self.weights, fold)
+        own = each.exp() * self._heard(self.weights, fold).to(each.dtype)
         if not self.product:
             return own
-        return own + self._agreed(each, fold).exp() * self.product * self._part(fold)
+        part = self.product.to(each.dtype) * self._part(fold).to(each.dtype)
+        return own + self._agreed(each, fold).exp() * part
 
     def combine(self, logits: Sequence[Tensor], fold: Tensor | None = None) -> Tensor:
         """The logarithm of the mixture's probabilities, see :meth:`shares`.
@@ -92,10 +93,11 @@ class Mixed(nn.Module):
             logits ``[n, classes]`` of each expert, fold ``[n]``, result ``[n, classes]``.
         """
         each = self._tempered(logits)
-        own = torch.logsumexp(each + self._heard(self.weights, fold).log(), dim=0)
+        weights = self._heard(self.weights, fold).to(each.dtype)
+        own = torch.logsumexp(each + weights.log(), dim=0)
         if not self.product:
             return own
-        return torch.logaddexp(own, self._agreed(each, fold) + self.product.log())
+        return torch.logaddexp(own, self._agreed(each, fold) + self.product.to(each.dtype).log())
 
     def influence(self, fold: Tensor | None = None) -> Tensor:
         """The weight of every expert for every node, with its part of the product's.

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from djgnn.graph.operator import SparseOperator
-from djgnn.model.columns import Floats, Surroundings, inverse, label_shares, totals
+from djgnn.model.columns import Floats, Surroundings, inverse, label_shares
 from djgnn.model.config import ModelConfig
 from djgnn.model.dropout import multiply, relu_dropout
 from djgnn.model.operators import WholeGraph, mean_normalize
@@ -167,21 +167,21 @@ def neighbourhood_numbers(near: Surroundings, directed: bool) -> Floats:
     most = np.zeros(both.shape[0])
     np.maximum.at(most, rows, own[0][both.indices])
     found = [*own, *around, np.sqrt(np.maximum(square, 0)), most, mean @ around[0]]
-    return np.column_stack(found + [influence(near.incoming, reach) for reach in REACHES])
+    return np.column_stack(found + [influence(near, reach) for reach in REACHES])
 
 
-def influence(incoming: sp.csr_array, reach: float) -> Floats:
+def influence(near: Surroundings, reach: float) -> Floats:
     r"""The logarithm of PageRank, :math:`r_i = 1 - \beta + \beta \sum_{j \to i} r_j / d_j`.
 
     Args:
-        incoming: The sources of every node's edges.
+        near: Who is near whom; of known nodes the number d of targets counts no later ones.
         reach: The share :math:`\beta` that is handed on.
 
     Shapes:
-        incoming ``[n, n]``, result ``[n]``.
+        result ``[n]``.
     """
-    sources = _ones(incoming)
-    share = sp.csr_array(sources @ sp.diags_array(inverse(totals(sp.csr_array(sources.T)))))
+    targets = np.maximum(np.diff(near.outgoing.indptr), 1).astype(np.float64)
+    share = sp.csr_array(_ones(near.incoming) @ sp.diags_array(inverse(targets)))
     rank = np.ones(share.shape[0])
     for _ in range(STEPS):
         rank = 1 - reach + reach * (share @ rank)

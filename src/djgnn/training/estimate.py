@@ -8,7 +8,9 @@ import torch
 
 from djgnn.graph import Graph, Split
 from djgnn.graph.checks import check_trainable
-from djgnn.model.experts import networks
+from djgnn.model import DJGNN, DJExperts
+from djgnn.model.experts import Member, members
+from djgnn.model.plain import PlainExpert
 from djgnn.training.config import RunConfig
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets, fit
@@ -43,6 +45,11 @@ class CostEstimate:
     threads: int
 
 
+def _trained(module: DJGNN | DJExperts) -> list[Member]:
+    """The members that follow a gradient; plain ones take seconds."""
+    return [own for own in members(module) if not isinstance(own.module, PlainExpert)]
+
+
 def estimate(
     graph: Graph, config: RunConfig, split: int = 0, device: torch.device | str = "cpu"
 ) -> CostEstimate:
@@ -72,7 +79,7 @@ def _probe(
     module, inputs = build_djgnn(config, graph, where)
     targets = Targets.of(graph, parts, where)
     built = time.perf_counter() - begun
-    training, every, folds = config.training, networks(module), config.model.folds or 1
+    training, every, folds = config.training, _trained(module), config.model.folds or 1
     trained = every[: len(every) // folds]
     short = replace(training, epochs=MOST_EPOCHS, patience=None)
     epoch, most = 0.0, PROBE_SECONDS / len(trained)
