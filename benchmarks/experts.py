@@ -7,8 +7,8 @@ Experts share nothing, so one training of each gives the mixture without any one
 Rows of the table, as differences of the test score to the whole mixture, means over the splits:
 
 - every expert left out in turn, and all experts with jumps;
-- equal weights; weights learned on the training nodes instead of the validation nodes; the best
-  expert on validation alone;
+- no product of experts; equal weights; all of it learned on the training nodes instead of the
+  validation nodes; the best expert on validation alone;
 - one epoch for all experts, by the validation score of the mixture at that epoch;
 - one head: all branches of all experts (of the graph as given, and of the mean over neighbours in
   both directions) through one classifier, as the paper has it.
@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
 
 from djgnn.graph import Graph
 from djgnn.graph.registry import load
@@ -34,13 +35,14 @@ from djgnn.training.config import RunConfig, resolve
 from djgnn.training.experts import fit_experts
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.loop import Targets
-from djgnn.training.mixing import mixing_weights
+from djgnn.training.mixing import Mixing, learned, mixing_weights
 from djgnn.training.progress import EpochRecord, Hooks
 from djgnn.training.run import train
 from djgnn.training.selection import decision, score
 from rows import Rows, main
 
 Floats = NDArray[np.float64]
+JUMPING = ("jumps", "joint")
 ONE_HEAD: dict[str, Any] = {
     "experts": (),
     "hops": 3,
@@ -72,10 +74,19 @@ class Cell:
         return np.asarray(shares[:, np.arange(y.size), y])
 
 
-def mixed(cell: Cell, by_part: list[Floats], chosen: list[int], learned_on: int = 1) -> Floats:
-    """Probabilities of the test nodes, of a mixture of some experts."""
-    weights = mixing_weights(cell.likelihood(by_part[learned_on][chosen], learned_on))
-    return np.asarray(np.einsum("e,enc->nc", weights, by_part[2][chosen]))
+def mixed(
+    cell: Cell,
+    by_part: list[Floats],
+    chosen: list[int],
+    learned_on: int = 1,
+    product: bool = True,
+) -> Floats:
+    """Probabilities of the test nodes, of a mixture of some experts, from their logits."""
+    found = learned(list(by_part[learned_on][chosen]), cell.labels[learned_on])
+    if not product:
+        weights = found.weights / max(1 - found.product, 1e-9)
+        found = Mixing(weights, found.temperatures, 0 * found.powers, 0.0)
+    return np.exp(found.mixed(list(by_part[2][chosen])))
 
 
 def one_epoch(cell: Cell, epochs: dict[str, list[list[Floats]]]) -> float:
@@ -92,6 +103,25 @@ def one_epoch(cell: Cell, epochs: dict[str, list[list[Floats]]]) -> float:
         merit = (cell.score(shares, 1), float(np.log(weights @ likelihood).mean()))
         if merit > best:
             best, found = merit, cell.score(np.einsum("e,enc->nc", weights, test), 2)
+    return found
+
+
+def left_out(cell: Cell, names: list[str], parts: list[Floats]) -> dict[str, float]:
+    """The test scores of mixtures without something, from the logits of all experts."""
+    every = list(range(len(names)))
+    found = {"all": cell.score(mixed(cell, parts, every), 2)}
+    for i, name in enumerate(names):
+        rest = [j for j in every if j != i]
+        found[f"without {name}"] = cell.score(mixed(cell, parts, rest), 2)
+        found[f"{name} alone"] = cell.score(softmax(parts[2][i], axis=1), 2)
+    rest = [j for j in every if names[j] not in JUMPING]
+    found["without all jumps"] = cell.score(mixed(cell, parts, rest), 2)
+    found["without the product"] = cell.score(mixed(cell, parts, every, product=False), 2)
+    found["equal weights"] = cell.score(softmax(parts[2], axis=2).mean(axis=0), 2)
+    found["learned on training nodes"] = cell.score(mixed(cell, parts, every, 0), 2)
+    held_out = cell.likelihood(log_softmax(parts[1], axis=2), 1)
+    best = int(np.argmax(held_out.mean(axis=1)))
+    found["best expert alone"] = cell.score(softmax(parts[2][best], axis=1), 2)
     return found
 
 
@@ -115,21 +145,8 @@ def measure(name: str, split: int, seed: int, device: str) -> dict[str, Any]:
     module.eval()
     with torch.no_grad():
         outputs = [e(*module.inputs_of(n, inputs))[0] for n, e in module.experts.items()]
-    every = np.stack([each.double().softmax(dim=1).cpu().numpy() for each in outputs])
-    parts = [every[:, n] for n in cell.nodes]
-    names, all_of_them = list(module.names), list(range(len(outputs)))
-    found = {"all": cell.score(mixed(cell, parts, all_of_them), 2)}
-    jumping = [i for i, e in enumerate(module.experts.values()) if e.pump is not None]
-    for i, left_out in enumerate(names):
-        rest = [j for j in all_of_them if j != i]
-        found[f"without {left_out}"] = cell.score(mixed(cell, parts, rest), 2)
-        found[f"{left_out} alone"] = cell.score(parts[2][i], 2)
-    rest = [j for j in all_of_them if j not in jumping]
-    found["without all jumps"] = cell.score(mixed(cell, parts, rest), 2)
-    found["equal weights"] = cell.score(parts[2].mean(axis=0), 2)
-    found["weights of training nodes"] = cell.score(mixed(cell, parts, all_of_them, 0), 2)
-    best = int(np.argmax(np.log(np.maximum(cell.likelihood(parts[1], 1), 1e-300)).mean(axis=1)))
-    found["best expert alone"] = cell.score(parts[2][best], 2)
+    every = np.stack([each.log_softmax(dim=1).cpu().numpy() for each in outputs])
+    found = left_out(cell, list(module.names), [every[:, n] for n in cell.nodes])
     found["one epoch for all"] = one_epoch(cell, epochs)
     single: RunConfig = config.replace(**ONE_HEAD)
     network, own = build_djgnn(single, graph, device)
