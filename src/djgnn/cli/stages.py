@@ -15,7 +15,8 @@ from rich.text import Text
 
 from djgnn.cli.phases import Phases
 from djgnn.cli.terminal import escape
-from djgnn.model.experts import PLAIN, kind_of
+from djgnn.model.config import PLAIN_NAMES
+from djgnn.model.experts import kind_of
 from djgnn.training.experts import ALWAYS
 
 if TYPE_CHECKING:
@@ -80,8 +81,8 @@ class Estimate:
         for name, seconds in self.took.items():
             kinds.setdefault(kind_of(name), []).append(seconds)
         usual = {kind: sum(each) / len(each) for kind, each in kinds.items()}
-        seen = [kind for kind in usual if kind not in PLAIN]
-        if len(seen) < min(LEAST_SEEN, len({kind_of(n) for n in self.names} - {*PLAIN})):
+        seen = [kind for kind in usual if kind not in PLAIN_NAMES]
+        if len(seen) < min(LEAST_SEEN, len({kind_of(n) for n in self.names} - {*PLAIN_NAMES})):
             return None
         unit = sum(usual[kind] for kind in seen) / max(sum(map(_cost, seen)), 1e-9)
 
