@@ -14,10 +14,10 @@ import torch.nn.functional as F
 from tests.oracles import dense_forward
 
 from djgnn.model import DJExperts, ModelConfig
-from djgnn.model.experts import EXPERTS, expert_configs, is_directed
+from djgnn.model.experts import EXPERTS, expert_configs
 from djgnn.model.mixed import Mixed
 from djgnn.model.mixture import ConvexMixture
-from djgnn.model.operators import Parts, adjacency_matrix
+from djgnn.model.operators import Parts, adjacency_matrix, is_directed, is_one_way
 
 N, FEATURES, CLASSES = 30, 6, 3
 SIZES = (FEATURES, 5, CLASSES, N)
@@ -225,3 +225,12 @@ def test_what_branches_add_makes_the_logits(layers: int) -> None:
     total = mixture.rest(added.sum(dim=1) + mixture.biases[0])
     torch.testing.assert_close(total, mixture([parts]))
     assert mixture.added([parts[:0]]).shape == (0, 4, 5 if layers == 3 else CLASSES)
+
+
+def test_lists_that_name_every_edge_once_are_one_way() -> None:
+    assert is_one_way(sp.csr_array(np.array([[1.0, 2, 0], [0, 0, 1], [0, 0, 0]])))
+    assert not is_one_way(sp.csr_array(np.array([[0, 2.0], [1.0, 0]])))
+    assert not is_one_way(sp.csr_array((3, 3)))
+    made = model(True, experts=("boosting", "given"), one_way=True)
+    assert not made.experts["boosting"].directed
+    assert made.only(["boosting", "given"]).one_way

@@ -19,9 +19,9 @@ from djgnn.model import trees
 from djgnn.model.columns import Surroundings, label_shares, places, reduction, singular_places
 from djgnn.model.operators import WholeGraph
 from djgnn.model.plain import ABSENT, ClassShares, LabelPropagation, PlainExpert
-from djgnn.model.trees import ROUNDS, BoostedTrees
+from djgnn.model.trees import ROUNDS, BoostedTrees, Forest
 
-KINDS = (ClassShares, LabelPropagation, BoostedTrees)
+KINDS = (ClassShares, LabelPropagation, BoostedTrees, Forest)
 
 
 def undirected(graph: Graph) -> Graph:
@@ -275,6 +275,8 @@ def test_any_graph_will_do(kind: type[PlainExpert], case: str) -> None:
         (BoostedTrees, "child", 2 * trees.LEAVES),
         (BoostedTrees, "feature", -1),
         (BoostedTrees, "rounds", 10_000),
+        (Forest, "child", -1),
+        (Forest, "share", 2.0),
     ],
 )
 def test_tensors_that_refer_to_nothing_are_refused(

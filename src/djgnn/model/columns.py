@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from djgnn.graph.arrivals import Arrivals
 
 Floats = NDArray[np.float64]
+ROUNDING = 1e-9
+"""Least variance: what rounding leaves of none must not tell nodes apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +120,23 @@ def neighbour_means(h: Floats, means: Sequence[sp.csr_array], num_hops: int) -> 
             spread = mean @ spread
             found.append(spread)
     return found
+
+
+def degree_profile(both: sp.csr_array) -> list[Floats]:
+    """What one can say of a node by the degrees around it.
+
+    Mean and spread of the logarithms of its neighbours' degrees, the mean of their means, and the
+    logarithms of the sums of the degrees and of their inverses.
+
+    Shapes:
+        both ``[n, n]``, results ``[n]`` each.
+    """
+    degree, mean = totals(both), mean_normalize(both)
+    log = np.log1p(degree)
+    first = mean @ log
+    spread = np.sqrt(np.maximum(mean @ log**2 - first**2, ROUNDING))
+    sums = [np.log1p(both @ each) for each in (degree, inverse(degree))]
+    return [first, spread, mean @ first, *sums]
 
 
 def label_shares(near: Surroundings, known: Floats, prior: Floats, directed: bool) -> list[Floats]:

@@ -19,6 +19,7 @@ Expert = Literal[
     "shares",
     "propagation",
     "boosting",
+    "forest",
     "features",
     "profile",
     "given",
@@ -34,9 +35,9 @@ Expert = Literal[
 ]
 """In the order of training, the cheapest first."""
 EXPERT_NAMES: tuple[Expert, ...] = get_args(Expert)
-PLAIN_NAMES = EXPERT_NAMES[:3]
+PLAIN_NAMES = EXPERT_NAMES[:4]
 """Those that are no networks, see :mod:`djgnn.model.plain`; they belong to the preset ``full``."""
-NETWORK_NAMES = EXPERT_NAMES[3:]
+NETWORK_NAMES = EXPERT_NAMES[4:]
 Folds = Annotated[int, Meta(ge=2, le=20, description="a whole number from 2 to 20")]
 Layers = Annotated[int, Meta(ge=1, le=64, description="a whole number from 1 to 64")]
 

@@ -14,7 +14,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
@@ -25,7 +24,7 @@ from djgnn.model.mixed import Mixed
 from djgnn.model.operators import EdgeMemory, Parts, adjacency_matrix
 from djgnn.model.plain import ClassShares, LabelPropagation, TableExpert
 from djgnn.model.profile import Profile
-from djgnn.model.trees import BoostedTrees
+from djgnn.model.trees import BoostedTrees, Forest
 
 _ALONE: dict[str, Any] = {"jumps": False, "homophilic": False, "structure": False}
 EXPERTS: dict[Expert, dict[str, Any]] = {
@@ -55,6 +54,7 @@ TABLE: dict[str, type[TableExpert]] = {
     "shares": ClassShares,
     "propagation": LabelPropagation,
     "boosting": BoostedTrees,
+    "forest": Forest,
     "profile": Profile,
 }
 """The experts that see a table of the graph."""
@@ -95,12 +95,6 @@ def kind_of(name: str) -> str:
     return name.partition("-")[0]
 
 
-def is_directed(adjacency: sp.sparray) -> bool:
-    """Whether a matrix differs from its transpose."""
-    rows = sp.csr_array(adjacency)
-    return bool(abs(rows - sp.csr_array(rows.T)).nnz)
-
-
 @dataclass(frozen=True, eq=False)
 class ExpertOperators:
     """The operators of every expert of a graph; what several need is there once."""
@@ -118,6 +112,8 @@ class DJExperts(Mixed):
         num_nodes: Number of nodes n.
         directed: Whether the graph is directed; otherwise some experts would be copies.
         config: Any other option; its `hidden_channels` gives way to the argument.
+        one_way: Whether no edge has a reverse; then the plain experts look at neighbours of either
+            direction at once.
         **options: Fields of the configuration to replace.
 
     Shapes:
@@ -143,6 +139,7 @@ class DJExperts(Mixed):
         num_nodes: int,
         directed: bool = True,
         config: ModelConfig | None = None,
+        one_way: bool = False,
         **options: Any,
     ) -> None:
         own = (config or ModelConfig()).replace(hidden_channels=hidden_channels, **options)
@@ -155,12 +152,13 @@ class DJExperts(Mixed):
         for fold, name in itertools.product(range(folds), own.experts):
             place = member(name, fold, folds)
             if name in TABLE:
-                own_sizes = (in_channels, out_channels, num_nodes, directed)
-                made[place] = TABLE[name].build(own, *own_sizes)
+                own_sizes = (in_channels, out_channels, num_nodes)
+                two_ways = directed and (directions or name not in PLAIN_NAMES)
+                made[place] = TABLE[name].build(own, *own_sizes, two_ways)
             elif name in configs:
                 made[place] = DJGNN(*sizes, configs[name].num_jumps, config=configs[name])
         super().__init__(made)
-        self.config, self.folds, self.directed = own, folds, directed
+        self.config, self.folds, self.directed, self.one_way = own, folds, directed, one_way
         self.configs = {n: configs[kind_of(n)] for n in made if kind_of(n) in configs}
         self.in_channels, self.out_channels, self.num_nodes = in_channels, out_channels, num_nodes
         self._prepared = EdgeMemory()
@@ -169,7 +167,8 @@ class DJExperts(Mixed):
         """The same experts without those of other kinds; they must be of weight 0."""
         kept = tuple(kind for kind in self.config.experts if kind in kinds)
         sizes = (self.config.hidden_channels, self.out_channels, self.num_nodes, self.directed)
-        found = DJExperts(self.in_channels, *sizes, config=self.config.replace(experts=kept))
+        config = self.config.replace(experts=kept)
+        found = DJExperts(self.in_channels, *sizes, config=config, one_way=self.one_way)
         places = [self.names.index(name) for name in found.names]
         found.experts = nn.ModuleDict({name: self.experts[name] for name in found.names})
         for values in ("weights", "temperatures", "powers"):

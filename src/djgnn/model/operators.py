@@ -270,3 +270,19 @@ def adjacency_matrix(
     source, target = edge_index.cpu().numpy()
     weight = np.ones(source.size) if edge_weight is None else edge_weight.cpu().numpy()
     return sp.csr_array(sp.coo_array((weight, (source, target)), shape=(num_nodes, num_nodes)))
+
+
+def is_directed(adjacency: sp.sparray) -> bool:
+    """Whether a matrix differs from its transpose."""
+    rows = sp.csr_array(adjacency)
+    return bool(abs(rows - sp.csr_array(rows.T)).nnz)
+
+
+def is_one_way(adjacency: sp.sparray) -> bool:
+    """Whether there are edges, and none between two nodes has a reverse.
+
+    So are lists that name every edge of an undirected graph once.
+    """
+    pairs = sp.csr_array(sp.csr_array(adjacency).multiply(sp.csr_array(adjacency.T)))
+    pairs.setdiag(0)
+    return bool(adjacency.nnz) and not pairs.count_nonzero()

@@ -13,8 +13,7 @@ from djgnn.errors import InputError
 from djgnn.graph import Graph
 from djgnn.graph.operator import SparseOperator
 from djgnn.model import DJGNN, DJExperts
-from djgnn.model.experts import is_directed
-from djgnn.model.operators import Parts
+from djgnn.model.operators import Parts, is_directed, is_one_way
 from djgnn.training.config import RunConfig
 
 if TYPE_CHECKING:
@@ -103,7 +102,8 @@ def blank_djgnn(config: RunConfig, graph: Graph) -> DJGNN | DJExperts:
     sizes = (num_features(graph), c.hidden_channels, graph.num_classes, graph.num_nodes)
     try:
         if c.experts:
-            return DJExperts(*sizes, is_directed(graph.adjacency), config=c)
+            a = graph.adjacency
+            return DJExperts(*sizes, is_directed(a), config=c, one_way=is_one_way(a))
         return DJGNN(*sizes, c.num_jumps, config=c)
     except ValueError as error:
         raise InputError(f"{graph.name}: {error}") from error
