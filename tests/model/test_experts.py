@@ -17,7 +17,7 @@ from djgnn.model import DJExperts, ModelConfig
 from djgnn.model.experts import EXPERTS, expert_configs
 from djgnn.model.mixed import Mixed
 from djgnn.model.mixture import ConvexMixture
-from djgnn.model.operators import Parts, adjacency_matrix, is_directed, is_one_way
+from djgnn.model.operators import Parts, adjacency_matrix, direction_tells, is_directed
 
 N, FEATURES, CLASSES = 30, 6, 3
 SIZES = (FEATURES, 5, CLASSES, N)
@@ -227,10 +227,12 @@ def test_what_branches_add_makes_the_logits(layers: int) -> None:
     assert mixture.added([parts[:0]]).shape == (0, 4, 5 if layers == 3 else CLASSES)
 
 
-def test_lists_that_name_every_edge_once_are_one_way() -> None:
-    assert is_one_way(sp.csr_array(np.array([[1.0, 2, 0], [0, 0, 1], [0, 0, 0]])))
-    assert not is_one_way(sp.csr_array(np.array([[0, 2.0], [1.0, 0]])))
-    assert not is_one_way(sp.csr_array((3, 3)))
-    made = model(True, experts=("boosting", "given"), one_way=True)
+def test_direction_says_nothing_where_every_edge_is_named_once() -> None:
+    once = np.triu(np.ones((9, 9)))
+    assert not direction_tells(sp.csr_array(once))
+    assert not direction_tells(sp.csr_array((3, 3)))
+    once[4, 0] = 1
+    assert direction_tells(sp.csr_array(once))
+    made = model(True, experts=("boosting", "given"), directions=False)
     assert not made.experts["boosting"].directed
-    assert made.only(["boosting", "given"]).one_way
+    assert not made.only(["boosting", "given"]).directions

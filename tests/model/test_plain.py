@@ -12,14 +12,22 @@ import scipy.sparse as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 
 from djgnn.graph import Graph, arrivals, heterophilic_sbm
 from djgnn.model import trees
-from djgnn.model.columns import Surroundings, label_shares, places, reduction, singular_places
+from djgnn.model.columns import (
+    ROUNDING,
+    Surroundings,
+    degree_profile,
+    label_shares,
+    places,
+    reduction,
+    singular_places,
+)
 from djgnn.model.operators import WholeGraph
 from djgnn.model.plain import ABSENT, ClassShares, LabelPropagation, PlainExpert
-from djgnn.model.trees import ROUNDS, BoostedTrees, Forest
+from djgnn.model.trees import FOREST, ROUNDS, BoostedTrees, Forest
 
 KINDS = (ClassShares, LabelPropagation, BoostedTrees, Forest)
 
@@ -172,6 +180,37 @@ def test_trees_are_scikit_learns(classes: int, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.undo()
     for key, value in learned(BoostedTrees, graph, train, epochs=3).state_dict().items():
         assert torch.equal(value, made.state_dict()[key]), key
+
+
+def test_a_forest_is_scikit_learns(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, train, grown = GRAPHS["directed"], half(GRAPHS["directed"]), []
+
+    class Spy(ExtraTreesClassifier):
+        def fit(self, *given: Any) -> Any:
+            grown.append(self)
+            return super().fit(*given)
+
+    monkeypatch.setattr("sklearn.ensemble.ExtraTreesClassifier", Spy)
+    train &= graph.y != 2
+    made = learned(Forest, graph, train)
+    table = made.columns(graph.x, Surroundings.of(graph.adjacency))
+    found, prior = made.of_table(table), made.prior.double().numpy()
+    wanted = np.zeros_like(found)
+    wanted[:, grown[0].classes_] = grown[0].predict_proba(table)
+    np.testing.assert_allclose(found, (FOREST * wanted + prior) / (FOREST + 1), atol=1e-6)
+    assert (found.argmax(axis=1) == graph.y)[train].mean() > 0.9
+
+
+def test_degree_profiles_are_those_of_a_star_with_a_tail() -> None:
+    edges = np.array([[0, 0, 0, 3], [1, 2, 3, 4]])  # 0 has three neighbours, the last of them two
+    near = Surroundings.of(Graph(np.concatenate([edges, edges[::-1]], axis=1), 6).adjacency)
+    mean, spread, again, total, shares = degree_profile(near.both)
+    ones = np.log([2.0, 2.0, 3.0])
+    np.testing.assert_allclose(mean[[0, 1, 5]], [ones.mean(), np.log(4), 0])
+    np.testing.assert_allclose(spread[[0, 1]], [ones.std(), ROUNDING**0.5])
+    np.testing.assert_allclose(again[4], (np.log(4) + np.log(2)) / 2)
+    np.testing.assert_allclose(total, np.log1p([4, 3, 3, 4, 2, 0]))
+    np.testing.assert_allclose(shares[[0, 3, 5]], np.log1p([2.5, 1 / 3 + 1, 0]))
 
 
 def test_trees_do_not_see_labels_of_other_nodes_and_learn_the_training_ones() -> None:

@@ -244,7 +244,8 @@ def test_bad_values_are_refused(change: dict) -> None:
 @pytest.mark.parametrize(
     ("loss", "fall", "epochs"),
     [
-        (6.0, 0.02, 26),  # hopeless: more than three times behind
+        (60.0, 0.02, 6),  # hopeless: more than 50 times behind
+        (6.0, 0.02, 22),  # likewise: nearly four times behind, so late
         (1.5, 0.001, 51),  # behind, and four times the gain of 25 epochs would not catch up
         (1.4, 0.02, 200),  # behind, but it comes closer
         (1.05, 0.02, 200),

@@ -78,7 +78,11 @@ def training_memory(largest: int) -> Iterator[Callable[[int], None]]:
             last = time.monotonic()
 
     if library is None or largest <= MAPPED:
-        yield release
+        gc.freeze()  # what is there already is not searched for cycles again and again
+        try:
+            yield release
+        finally:
+            gc.unfreeze()
         return
     library.mallopt(_MMAP_MAX, 0)
     library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)

@@ -112,8 +112,8 @@ class DJExperts(Mixed):
         num_nodes: Number of nodes n.
         directed: Whether the graph is directed; otherwise some experts would be copies.
         config: Any other option; its `hidden_channels` gives way to the argument.
-        one_way: Whether no edge has a reverse; then the plain experts look at neighbours of either
-            direction at once.
+        directions: Whether trees look at targets and sources of edges by themselves, see
+            :func:`djgnn.model.operators.direction_tells`.
         **options: Fields of the configuration to replace.
 
     Shapes:
@@ -139,7 +139,7 @@ class DJExperts(Mixed):
         num_nodes: int,
         directed: bool = True,
         config: ModelConfig | None = None,
-        one_way: bool = False,
+        directions: bool = True,
         **options: Any,
     ) -> None:
         own = (config or ModelConfig()).replace(hidden_channels=hidden_channels, **options)
@@ -158,7 +158,7 @@ class DJExperts(Mixed):
             elif name in configs:
                 made[place] = DJGNN(*sizes, configs[name].num_jumps, config=configs[name])
         super().__init__(made)
-        self.config, self.folds, self.directed, self.one_way = own, folds, directed, one_way
+        self.config, self.folds, self.directed, self.directions = own, folds, directed, directions
         self.configs = {n: configs[kind_of(n)] for n in made if kind_of(n) in configs}
         self.in_channels, self.out_channels, self.num_nodes = in_channels, out_channels, num_nodes
         self._prepared = EdgeMemory()
@@ -168,7 +168,7 @@ class DJExperts(Mixed):
         kept = tuple(kind for kind in self.config.experts if kind in kinds)
         sizes = (self.config.hidden_channels, self.out_channels, self.num_nodes, self.directed)
         config = self.config.replace(experts=kept)
-        found = DJExperts(self.in_channels, *sizes, config=config, one_way=self.one_way)
+        found = DJExperts(self.in_channels, *sizes, config=config, directions=self.directions)
         places = [self.names.index(name) for name in found.names]
         found.experts = nn.ModuleDict({name: self.experts[name] for name in found.names})
         for values in ("weights", "temperatures", "powers"):

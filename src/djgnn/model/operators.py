@@ -278,11 +278,11 @@ def is_directed(adjacency: sp.sparray) -> bool:
     return bool(abs(rows - sp.csr_array(rows.T)).nnz)
 
 
-def is_one_way(adjacency: sp.sparray) -> bool:
-    """Whether there are edges, and none between two nodes has a reverse.
+def direction_tells(adjacency: sp.sparray) -> bool:
+    """Whether the direction of edges may say something: some edge between two nodes has a reverse.
 
-    So are lists that name every edge of an undirected graph once.
+    Where none has one, a list probably names every edge of an undirected graph once.
     """
-    pairs = sp.csr_array(sp.csr_array(adjacency).multiply(sp.csr_array(adjacency.T)))
-    pairs.setdiag(0)
-    return bool(adjacency.nnz) and not pairs.count_nonzero()
+    rows = sp.csr_array(adjacency)
+    pairs = sp.coo_array(rows.multiply(sp.csr_array(rows.T)))
+    return bool((pairs.row != pairs.col).any())

@@ -14,12 +14,15 @@ from torch import Tensor
 from djgnn.model.columns import Floats, Surroundings
 from djgnn.model.table import TableExpert, bounded, leaves
 
-LEAVES, MOST_TREES, MOST_ROUNDS, ROUNDS, AT_ONCE = 4, 2000, 200, 10, 30
-"""Leaves of a tree; trees of all classes; rounds of one tree per class: in all, in an epoch, and
-those that are grown at once, for sorting the columns into bins takes longer than some trees."""
-RATES, SLOW, PENALTY, COLUMN_SHARE, MOST_PER_LEAF = (0.1, 0.3), 30, 1.0, 0.3, 20
+LEAVES, FEW_LEAVES, MANY_NODES = 8, 4, 4000
+"""Leaves of a tree, and where there are fewer than many training nodes."""
+MOST_TREES, MOST_ROUNDS, ROUNDS, AT_ONCE = 600, 200, 10, 30
+"""Trees of all classes; rounds of one tree per class: in all, in an epoch, and those that are grown
+at once, for sorting the columns into bins takes longer than some trees."""
+RATES, SLOW, PENALTY, COLUMN_SHARE, MOST_PER_LEAF = (0.1, 0.2), 30, 1.0, 0.3, 20
 """Shrinkage of the first rounds and of later ones, where there is much to learn; how many the first
-ones are; L2 penalty of boosting; columns that a split chooses from; nodes of a leaf."""
+are, unless there are few in all; L2 penalty of boosting; columns that a split chooses from; nodes
+of a leaf."""
 FOREST, FOREST_LEAVES, FOREST_PER_LEAF = 100, 128, 5
 """Trees of a forest, their leaves, and nodes of a leaf."""
 
@@ -77,7 +80,7 @@ class BoostedTrees(TableExpert):
             return
         grown = HistGradientBoostingClassifier(
             l2_regularization=PENALTY,
-            max_leaf_nodes=LEAVES,
+            max_leaf_nodes=LEAVES if len(y) >= MANY_NODES else FEW_LEAVES,
             min_samples_leaf=min(MOST_PER_LEAF, 2 + len(y) // 25),
             max_features=self.column_share,
             early_stopping=False,
@@ -85,11 +88,12 @@ class BoostedTrees(TableExpert):
             random_state=seed % 2**32,
         )
         most, there, scores = len(self.value), 0, self.begin(len(table))
+        slow = SLOW if most > 2 * SLOW else 0
         scores = self.added(table, scores, 0, int(self.rounds))
         while (first := int(self.rounds)) < most:
             last = min(first + ROUNDS, most)
             while last > there:
-                rate, there = RATES[there >= SLOW], min(there + AT_ONCE, most)
+                rate, there = RATES[there >= slow], min(there + AT_ONCE, most)
                 with threadpool_limits(1):
                     grown.set_params(learning_rate=rate, max_iter=there).fit(rows, y, weights)
             self.keep(grown, first, last)

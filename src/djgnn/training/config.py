@@ -26,7 +26,7 @@ REMOVED: dict[str, Any] = {
     "recompute": False,
 }
 """Options of version 0.1 and the values that a configuration file may still have for them."""
-LEAST_PATIENCE, MOST_PATIENCE = 25, 50
+FIRST, LEAST_PATIENCE, MOST_PATIENCE = 5, 25, 50
 LEAST_GAIN, MOST_GAIN, BEHIND, CATCH_UP = 0.005, 0.02, 0.1, 4
 GATE = "structure_gate"
 """An option that only version 0.1 has: what the gate decided is in the file, as ``structure``."""
@@ -106,13 +106,15 @@ class TrainConfig:
             losses: On validation, of all epochs so far.
             best: The best epoch.
             rival: The lowest validation loss of other experts.
-            hopeless: A loss that a training must be below after 25 epochs.
+            hopeless: A loss that a training must be below after 25 epochs, and before, from the
+                sixth on, below so many times as much as the square of 25 / epochs.
         """
         if len(losses) >= self.epochs:
             return True
         if self.patience != "auto":
             return self.patience is not None and len(losses) - 1 - best >= self.patience
-        if len(losses) > LEAST_PATIENCE and losses[best] > hopeless:
+        early = max(1.0, LEAST_PATIENCE / len(losses)) ** 2
+        if len(losses) > FIRST and losses[best] > early * hopeless:
             return True
         behind = losses[best] > (1 + BEHIND) * rival and len(losses) > MOST_PATIENCE
         mark, gain, most = 0, LEAST_GAIN, MOST_PATIENCE

@@ -13,7 +13,7 @@ from djgnn.errors import InputError
 from djgnn.graph import Graph
 from djgnn.graph.operator import SparseOperator
 from djgnn.model import DJGNN, DJExperts
-from djgnn.model.operators import Parts, is_directed, is_one_way
+from djgnn.model.operators import Parts, direction_tells, is_directed
 from djgnn.training.config import RunConfig
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def blank_djgnn(config: RunConfig, graph: Graph) -> DJGNN | DJExperts:
     try:
         if c.experts:
             a = graph.adjacency
-            return DJExperts(*sizes, is_directed(a), config=c, one_way=is_one_way(a))
+            return DJExperts(*sizes, is_directed(a), config=c, directions=direction_tells(a))
         return DJGNN(*sizes, c.num_jumps, config=c)
     except ValueError as error:
         raise InputError(f"{graph.name}: {error}") from error
