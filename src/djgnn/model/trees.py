@@ -16,10 +16,10 @@ from djgnn.model.table import TableExpert, bounded, leaves
 
 LEAVES, FEW_LEAVES, MANY_NODES = 8, 4, 4000
 """Leaves of a tree, and where there are fewer than many training nodes."""
-MOST_TREES, MOST_ROUNDS, ROUNDS, AT_ONCE = 600, 200, 10, 30
+MOST_TREES, MOST_ROUNDS, ROUNDS, AT_ONCE = 1000, 200, 10, 30
 """Trees of all classes; rounds of one tree per class: in all, in an epoch, and those that are grown
 at once, for sorting the columns into bins takes longer than some trees."""
-RATES, SLOW, PENALTY, COLUMN_SHARE, MOST_PER_LEAF = (0.1, 0.2), 30, 1.0, 0.3, 20
+RATES, SLOW, PENALTY, COLUMN_SHARE, MOST_PER_LEAF = (0.1, 0.3), 30, 1.0, 0.3, 20
 """Shrinkage of the first rounds and of later ones, where there is much to learn; how many the first
 are, unless there are few in all; L2 penalty of boosting; columns that a split chooses from; nodes
 of a leaf."""
