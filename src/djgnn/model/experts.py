@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from djgnn.graph.operator import SparseOperator
-from djgnn.model.config import Expert, ModelConfig
+from djgnn.model.config import PLAIN_NAMES, Expert, ModelConfig
 from djgnn.model.djgnn import DJGNN
 from djgnn.model.mixed import Mixed
 from djgnn.model.operators import EdgeMemory, Parts, adjacency_matrix

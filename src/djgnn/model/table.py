@@ -30,7 +30,7 @@ WIDEST, DIRECT, PLACES, HOPS, PROFILE = 80, 40, 32, 1, 5
 the SVD of A; steps of the means; columns of :func:`djgnn.model.columns.degree_profile`."""
 
 
-class TableExpert(PlainExpert):
+class TreeTable(PlainExpert):
     r"""An expert that sees of a node what one can say of it in numbers.
 
     The columns: features X (of wide ones the commonest, and the others reduced by an SVD), their

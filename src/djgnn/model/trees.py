@@ -12,7 +12,7 @@ from scipy.special import softmax
 from torch import Tensor
 
 from djgnn.model.columns import Floats, Surroundings
-from djgnn.model.table import TableExpert, bounded, leaves
+from djgnn.model.table import TreeTable, bounded, leaves
 
 LEAVES, FEW_LEAVES, MANY_NODES = 8, 4, 4000
 """Leaves of a tree, and where there are fewer than many training nodes."""
@@ -27,8 +27,8 @@ FOREST, FOREST_LEAVES, FOREST_PER_LEAF = 100, 128, 5
 """Trees of a forest, their leaves, and nodes of a leaf."""
 
 
-class BoostedTrees(TableExpert):
-    r"""Gradient boosting (scikit-learn's) on the columns of :class:`TableExpert`.
+class BoostedTrees(TreeTable):
+    r"""Gradient boosting (scikit-learn's) on the columns of :class:`TreeTable`.
 
     Shapes:
         feature, threshold, value ``[rounds, classes, nodes]``, child
@@ -180,8 +180,8 @@ class FeatureTrees(BoostedTrees):
         return bounded(self.reduced(x))
 
 
-class Forest(TableExpert):
-    r"""Extremely randomised trees (scikit-learn's) on the columns of :class:`TableExpert`.
+class Forest(TreeTable):
+    r"""Extremely randomised trees (scikit-learn's) on the columns of :class:`TreeTable`.
 
     Every tree is grown from all training nodes with splits at random places; the answer is the mean
     of the class shares of their leaves.
