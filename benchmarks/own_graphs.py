@@ -12,15 +12,12 @@ classes at 0.9 and 0.8.
 from __future__ import annotations
 
 import argparse
-import csv
 import dataclasses
 import sys
-import tempfile
 import time
 import warnings
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,11 +29,11 @@ from djgnn.bench.cell import build, train_split
 from djgnn.graph import Graph, random_splits
 from djgnn.graph.registry import load
 from djgnn.training.config import resolve
-from djgnn.training.conformal import Promise
-from djgnn.training.folder import new_folder, write_run
+from djgnn.training.conformal import Promise, sets_card, sets_within
 from djgnn.training.folds import with_splits
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.run import train
+from djgnn.training.verdict import verdict
 from rows import Rows, main
 
 COVERAGES = (0.9, 0.8)
@@ -79,20 +76,18 @@ def measure(name: str, seed: int, device: str) -> dict[str, Any]:
     found: dict[str, Any] = {"dataset": name, "seed": seed, "hidden": hidden.size, "seconds": spent}
     found["folds"] = right(fitted.logits.argmax(dim=1).cpu().numpy()[hidden])
     found["weights"] = {r.name: r.weight for r in fitted.experts if r.weight > 0.0025}
+    shares = fitted.calibration.probabilities(fitted.logits.cpu().numpy()[hidden])
+    names = [graph.names()[i] for i in hidden.tolist()]
     for coverage in COVERAGES:
-        with tempfile.TemporaryDirectory() as place:
-            with new_folder(Path(place) / "run") as folder:
-                card = write_run(
-                    folder, graph, config, fitted, result, seed, Promise(coverage=coverage)
-                )
-            with (Path(place) / "run" / "predictions.csv").open(encoding="utf-8") as file:
-                rows = list(csv.DictReader(file))
-        names = whole.classes()
-        sets = [rows[i]["set"].split("|") for i in hidden.tolist()]
-        inside = [names[c] in chosen for c, chosen in zip(truth.tolist(), sets, strict=True)]
+        card = sets_card(graph, fitted, result.split, Promise(coverage=coverage))
+        assert card is not None
+        sets = sets_within(np.asarray(card["thresholds"]), shares, names)
+        inside = [c in chosen for c, chosen in zip(truth.tolist(), sets, strict=True)]
         sizes = {"covered": float(np.mean(inside)), "size": float(np.mean([len(s) for s in sets]))}
-        found[f"sets {coverage}"] = {**sizes, "plain_size": card["sets"]["plain_mean_size"]}
-    found["verdict"] = {k: card["verdict"][k] for k in ("expected", "low", "high", "graph_helps")}
+        found[f"sets {coverage}"] = {**sizes, "plain_size": card["plain_mean_size"]}
+    said = verdict(graph, fitted, result.split, config.training.epochs)
+    assert said is not None
+    found["verdict"] = {k: said[k] for k in ("expected", "low", "high", "graph_helps")}
     module, inputs = fitted.module, build_djgnn(config, graph, device)[1]
     module.eval()
     simple = {}
