@@ -114,11 +114,11 @@ def all_experts() -> Fitted:
     return fitted
 
 
-@pytest.mark.parametrize("epochs", range(1, 3 * len(EXPERT_NAMES) - 1, 4))
+@pytest.mark.parametrize("epochs", range(1, 3 * len(EXPERT_NAMES) - 4, 4))
 def test_a_run_of_experts_killed_in_any_of_them_ends_the_same(
     epochs: int, all_experts: Fitted, tmp_path: Path
 ) -> None:
-    """Three epochs each, one of the class shares: in the first, second or last of an expert."""
+    """Three epochs each, one of class shares and forest: in the first, second or last of any."""
     with pytest.raises(Killed):
         run(ALL, checkpoint=Checkpoint(tmp_path / "run", "k", 0), on_epoch=Killing(epochs))
     same(run(ALL, checkpoint=Checkpoint(tmp_path / "run", "k", 0)), all_experts)
