@@ -124,7 +124,7 @@ def _idle(found: dict[str, Fitted], targets: Targets) -> set[str]:
     """The kinds of networks that hardly anything is lost without, judged by the first fold.
 
     Beside the quick ones those are wanted that raise the likelihood of its held-out nodes most, one
-    after the other, as long as they raise it by half a percent.
+    after the other, as long as each raises its mean logarithm by a thousandth.
     """
     y, rows, counts = targets.labels[1], np.arange(targets.val_y.numel()), _counts(targets)
     likelihood = {}
