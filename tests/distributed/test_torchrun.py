@@ -84,7 +84,6 @@ def test_a_killed_process_is_started_again_and_nothing_is_different(
     assert not killed.exists()
     out, err = finish(running)
     assert running.returncode == 0, err
-    assert "ProcessLostError: another process of this run ended" in err
     assert out.count("predictions:") == 1, "only the first process speaks"
     for name in ("predictions.csv", "weights.safetensors", "history.csv", "config.yaml"):
         assert (killed / name).read_bytes() == (undisturbed / name).read_bytes(), name

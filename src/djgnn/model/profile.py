@@ -113,7 +113,7 @@ class Profile(TableExpert):
         if sp.issparse(x):
             x = SparseOperator.from_scipy(sp.csr_array(x), like.dtype, like.device)
         elif not isinstance(x, Tensor | SparseOperator):
-            x = torch.from_numpy(np.ascontiguousarray(x)).to(like.device, like.dtype)
+            x = torch.tensor(np.asarray(x), dtype=like.dtype, device=like.device)
         found = torch.from_numpy(self.columns(near)).to(like.device, like.dtype)
         found = ((found - self.centre) / self.spread).clamp(-FARTHEST, FARTHEST)
         width = self.widths[1]
