@@ -10,7 +10,7 @@ frames of pandas; ``Graph.from_csv`` reads files in the same way.
 # %%
 # Two tables
 # ----------
-# The tables are generated, so that we can look up the truth in the end. Accounts of one kind pay
+# The tables are generated, so that we can look up the truth afterwards. Accounts of one kind pay
 # the same few counterparties, but those counterparties are of any kind: *neighbours disagree*.
 import matplotlib.pyplot as plt
 import numpy as np
@@ -27,8 +27,8 @@ names = np.array([f"AC-{code}" for code in codes])
 accounts = pd.DataFrame(
     {
         "account": names,
-        "days_open": np.round(200 + 90 * truth.x[:, 0]),
-        "turnover": np.round(np.exp(6 + 0.6 * truth.x[:, 1]), 2),
+        "days_open": np.round(200 + 90 * truth.x[:, 0].astype(float)),
+        "turnover": np.round(np.exp(6 + 0.6 * truth.x[:, 1].astype(float)), 2),
         "kind": np.where(rng.random(truth.num_nodes) < 0.4, kinds, None),
     }
 )
@@ -59,7 +59,7 @@ print(f"{right:.1%} of {unknown.sum()} unknown accounts are right")
 # Reasons
 # -------
 # The model is a mixture of experts, and a prediction is exactly the sum of their shares. Here is
-# an account that the model takes for a mule:
+# the account, among those of unknown kind, that the model is most sure is a mule:
 surest = classifier.predict_proba(graph)[:, classifier.classes_ == "mule"].ravel()
 surest[~unknown] = 0
 found = classifier.explain(names[surest.argmax()])
@@ -77,11 +77,11 @@ for kind in classifier.classes_:
 ax.invert_yaxis()
 ax.set(xlabel="share of the probability", title=f"{found.name}: {found.prediction}")
 ax.legend(ncols=2)
+plt.show()
 
 # %%
 # And these are the labelled accounts behind the experts with jumps. Jumps lead to accounts that
-# are *close in U*, which means that they pay the same counterparties. None of them has to be a
-# neighbour.
+# are *close in U*, which means that they pay the same counterparties. They need not be neighbours.
 rows = [
     (kind, branch.branch, near.name, near.label, near.rank, round(near.weight, 3))
     for kind, parts in by_kind.items()

@@ -44,15 +44,15 @@ for name, graph in graphs.items():
     print(f"{name:10}  {edge:.2f}  {adjusted:8.2f}  {informative:15.2f}")
 
 # %%
-# The second and the third graph look alike here: a class says nothing about the classes of its
-# neighbours. Measures of edges cannot tell a graph that is useless from one that is useful in
+# The second and the third graph look alike here: the class of a node says little about the classes
+# of its neighbours. Measures of edges cannot tell a useless graph from one that is useful in
 # another way.
 #
 # Does it help?
 # -------------
 # The honest way to find out is to train with the graph and without it, and to compare both on
-# labels that were held out. That is what the verdict of a fit does. (Two folds in place of four,
-# to save time.)
+# labels that were held out. That is what the verdict of a fit does. (Two folds instead of four, to
+# save time.)
 verdicts = {}
 for name, graph in graphs.items():
     known = np.where(np.random.default_rng(0).random(graph.num_nodes) < 0.6, graph.y, -1)
@@ -86,6 +86,7 @@ ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3, frameon=False
 plt.show()
 
 # %%
-# Where neighbours agree, label propagation is enough. Where they disagree it fails, and the graph
-# still helps, because nodes of one class have similar *rows* of the adjacency. Where edges are
-# unrelated to the classes, nothing beats the features, and the verdict says so.
+# Label propagation needs neighbours that agree: in the other two graphs it can only guess (the
+# dotted line). Yet the second graph does help, because nodes of one class have similar *rows* in
+# the adjacency matrix. In the third there is nothing to gain from the edges, and a verdict is there
+# to say so.

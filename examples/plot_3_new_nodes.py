@@ -9,7 +9,7 @@ They are classified without retraining, and the predictions of the known nodes d
 # %%
 # Today and next week
 # -------------------
-# The graph of next week has 60 nodes more. Known nodes are recognised by their names.
+# Next week's graph has 60 more nodes. Known nodes are recognised by their names.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -37,8 +37,8 @@ print("known nodes keep theirs:", np.array_equal(before, classifier.predict_prob
 # %%
 # How good are they?
 # ------------------
-# A new node has a position :math:`u = \tanh(a W + b)`, which needs nothing but its row *a* of
-# edges to known nodes. The more of them it has, the better it is placed.
+# A new node has a position :math:`u = \tanh(a W + b)`, which needs only its row *a* of edges to
+# known nodes. The more of them it has, the better its position is known.
 truth = later.y[n:]
 right = new.argmax(axis=1) == truth
 source, target = later.edge_index[:, ~inside]
@@ -48,7 +48,7 @@ print(f"known graph, labels hidden: {(before.argmax(axis=1) == today.y)[unknown]
 print(f"new nodes: {right.mean():.1%}")
 
 # %%
-# What happens if the edges of a new node come in one by one? We leave some of them out.
+# What if only some of a new node's edges are known yet? We leave out a part of them.
 rng = np.random.default_rng(0)
 shares = (0.0, 0.25, 0.5, 0.75, 1.0)
 scores = []
@@ -65,6 +65,6 @@ ax.set(
 plt.show()
 
 # %%
-# Without edges the answers are no better than guessing: this model has learned to rely on the
-# edges. When many nodes have arrived, fit again, and their edges and labels are learned from,
+# In this graph the classes are in the edges, so that is what the model relies on, and every edge of
+# a new node counts. Once many nodes have arrived, fit again to learn from their edges and labels
 # too.

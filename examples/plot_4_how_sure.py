@@ -2,15 +2,15 @@
 How sure is it?
 ===============
 
-A probability is useful if it is right: of the nodes with 80 percent, four out of five should be
-correct. And where the model hesitates between classes, a *set* of classes that holds the right one
-nine times out of ten says more than one guess. This example checks both on nodes that the model
-has not learned from.
+A probability is useful if it is right: of the nodes that are given 80 percent, four out of five
+should be correct. And where the model hesitates between classes, a *set* of classes that contains
+the right one nine times out of ten says more than a single guess. This example checks both on nodes
+that the model has not learned from.
 """
 
 # %%
-# A fit, and the nodes that it has not seen
-# -----------------------------------------
+# A fit, and the labels that it has not seen
+# ------------------------------------------
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -30,7 +30,8 @@ print(f"{(shares.argmax(axis=1) == y).mean():.1%} of {hidden.sum()} hidden nodes
 # Probabilities
 # -------------
 # Nodes are sorted by the probability of their predicted class and put into eight groups. On the
-# diagonal the model knows exactly how often it is right.
+# diagonal, the model would know exactly how often it is right; groups of this size scatter around
+# it.
 confidence, right = shares.max(axis=1), shares.argmax(axis=1) == y
 groups = np.array_split(np.argsort(confidence), 8)
 mean = [confidence[group].mean() for group in groups]
@@ -50,9 +51,9 @@ plt.show()
 # %%
 # Sets
 # ----
-# ``predict_set`` gives every node the classes that may be right. How far down the list one has to
-# go for a promised coverage is found out on labels that were held out while learning. Here it is
-# checked on the hidden nodes.
+# ``predict_set`` gives every node the classes that may be right. How far down the list it has to go
+# for a promised coverage is learned from labels that were held out in training. Here we check it on
+# the hidden nodes.
 promised = np.linspace(0.7, 0.98, 8)
 reached, size = [], []
 for coverage in promised:

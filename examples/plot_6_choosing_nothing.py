@@ -28,9 +28,9 @@ graphs = {
 }
 
 # %%
-# In the second graph every edge leads from a class to the next one, so that no neighbour agrees,
-# and in the third neighbours are hubs of any class. Nothing is set for any of them, but that a
-# part of the labels is set aside (``folds=1``), which is faster than folds:
+# In the second graph most edges lead from one class to the next, so that neighbours differ, and in
+# the third the neighbours are hubs of any class. The settings are the same for all four. (Setting a
+# part of the labels aside, ``folds=1``, is faster than cross-fitting.)
 weights, scores = {}, {}
 for name, graph in graphs.items():
     known = np.where(np.random.default_rng(1).random(graph.num_nodes) < 0.5, graph.y, -1)
@@ -40,8 +40,8 @@ for name, graph in graphs.items():
     print(f"{name:18} {scores[name]:5.1f}% of the hidden labels are right")
 
 # %%
-# Who is listened to
-# ------------------
+# Which experts count
+# -------------------
 experts = list(dict.fromkeys(e for found in weights.values() for e in found))
 table = np.array([[found.get(e, 0) for e in experts] for found in weights.values()])
 fig, ax = plt.subplots(figsize=(8.5, 3.4), layout="constrained")
@@ -65,9 +65,10 @@ plt.show()
 # %%
 # Jumps choose themselves, too
 # ----------------------------
-# With ``num_jumps="auto"``, the default, jumps look at ranks 1, 2, 3-4, 5-8, .. in the list of
-# the nearest nodes in U, and shells that do not help on held-out nodes are dropped. A fixed
-# number is possible, and rarely needed:
+# With ``num_jumps="auto"``, the default, jumps look at ranks 1, 2, 3-4, 5-8, ... in the list of the
+# nearest nodes in U, and shells that do not help on held-out nodes are dropped. A fixed number is
+# possible too. One graph with one split cannot say which is better; :doc:`/results/designs` has the
+# comparison on benchmark sets.
 graph = graphs["shared hubs"]
 known = np.where(np.random.default_rng(1).random(graph.num_nodes) < 0.5, graph.y, -1)
 for jumps in (1, "auto"):

@@ -6,6 +6,8 @@ import typer
 
 from djgnn.cli.app import app
 
+HEAD = "| option | default | what it does |\n| --- | --- | --- |"
+
 
 def commands() -> str:
     """The tables of the page, as Markdown."""
@@ -13,13 +15,22 @@ def commands() -> str:
 
 
 def _command(command: Any, name: str) -> list[str]:
-    lines = [f"## {name}\n", f"{command.help or ''}\n"] if name != "djgnn" else []
+    lines = [f"## {name}\n", _help(command.help or "")] if name != "djgnn" else []
     shown = [p for p in command.params if not getattr(p, "hidden", False) and p.name != "help"]
     if shown:
-        lines += ["| | default | |", "| --- | --- | --- |", *map(_parameter, shown), ""]
+        lines += [HEAD, *map(_parameter, shown), ""]
     for inner in getattr(command, "commands", {}).values():
         lines += _command(inner, f"{name} {inner.name}")
     return lines
+
+
+def _help(text: str) -> str:
+    """The help of a command, in which a paragraph may be a command line."""
+    paragraphs = [
+        f"```sh\n{each.strip()}\n```" if each.strip().startswith("djgnn ") else each
+        for each in text.split("\n\n")
+    ]
+    return "\n\n".join([*paragraphs, ""])
 
 
 def _parameter(parameter: Any) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import pkgutil
+import json
 import re
 import sys
 from pathlib import Path
 
 import pytest
+from tests.docs.surface import FILE, public_packages, surface
 
-import djgnn
 from djgnn import errors
 
 ROOT = Path(__file__).parents[2]
@@ -22,12 +22,6 @@ DOCS = ROOT / "docs"
 def extensions(monkeypatch: pytest.MonkeyPatch) -> None:
     """The modules that write the generated pages."""
     monkeypatch.setattr(sys, "path", [str(DOCS / "_ext"), *sys.path])
-
-
-def public_packages() -> list[str]:
-    found = [name for _, name, _ in pkgutil.walk_packages(djgnn.__path__, "djgnn.")]
-    found = [name for name in found if not name.endswith("__main__")]
-    return [n for n in ["djgnn", *found] if hasattr(importlib.import_module(n), "__all__")]
 
 
 @pytest.mark.usefixtures("extensions")
@@ -50,6 +44,14 @@ def test_every_public_function_and_class_has_an_example(package: str) -> None:
     values = {name: getattr(module, name) for name in module.__all__}
     lacking = [n for n, v in values.items() if callable(v) and ">>>" not in (v.__doc__ or "")]
     assert not lacking
+
+
+def test_what_is_stable_is_still_there() -> None:
+    """Names, arguments, commands and flags are only added (docs/reference/stability.md)."""
+    found, promised = surface(), json.loads(FILE.read_text("utf-8"))
+    gone = {name: set(parts.split()) - set(found.get(name, [])) for name, parts in promised.items()}
+    assert not {name for name in promised if name not in found}
+    assert not {name: parts for name, parts in gone.items() if parts}
 
 
 @pytest.mark.usefixtures("extensions")

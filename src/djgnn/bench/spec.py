@@ -114,7 +114,7 @@ class CellSpec:
 
 @cache
 def code_version() -> str:
-    """The version of this package and a hash of its source, such as ``0.1.0+1f2e3d4c``."""
+    """The version of this package and a hash of its source, such as ``1.0.0+1f2e3d4c``."""
     root, digest = Path(djgnn.__file__).parent, hashlib.sha256()
     for file in sorted(f for f in root.rglob("*") if f.suffix in (".py", ".yaml")):
         digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
