@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from djgnn.model.dropout import Window, keep_share, relu_dropout
+from djgnn.model.dropout import Window, add_relu_dropout, keep_share, relu_dropout
 
 
 @pytest.mark.parametrize("p", [0.0, 0.2, 0.35, 0.5, 0.9])
@@ -56,3 +56,14 @@ def test_windows_are_parts_of_the_whole(
         part = relu_dropout(x[first:last].clone(), 0.5, True, again, Window(first, 40))
         assert torch.equal(part, whole[first:last])
         assert torch.equal(torch.rand(1, generator=again), after)
+
+
+@pytest.mark.parametrize("window", [None, Window(10, 60)])
+@pytest.mark.parametrize("p", [0.0, 0.3])
+def test_a_sum_has_the_bits_and_gradients_of_its_parts(p: float, window: Window | None) -> None:
+    h, x, grad = (torch.randn(50, 7, requires_grad=k < 2) for k in range(3))
+    found = []
+    for add in (add_relu_dropout, lambda h, x, *how: h + relu_dropout(x, *how)):
+        out = add(h, x.clone(), p, True, torch.Generator().manual_seed(4), window)
+        found.append((out, *torch.autograd.grad(out, (h, x), grad)))
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))

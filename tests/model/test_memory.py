@@ -93,6 +93,26 @@ def test_nor_in_a_step_of_all_experts() -> None:
     assert watch.largest < N * N
 
 
+def test_a_deep_layer_keeps_a_table_and_a_byte_per_entry() -> None:
+    _, x, _, graph = setting()
+    sizes = []
+    for layers in (4, 12):
+        made = DJGNN(300, 16, 4, num_nodes=N, jumps=False, homophilic=False, deep=layers)
+        held: dict[int, int] = {}
+
+        def keep(value: torch.Tensor, held: dict[int, int] = held) -> torch.Tensor:
+            storage = value.untyped_storage()
+            held[storage.data_ptr()] = storage.nbytes()
+            return value
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda value: value):
+            logits, _ = made(x, graph_operators(graph))
+        sizes.append(sum(held.values()))
+        logits.sum().backward()
+    weights = 4 * 16 * (2 * 16 + 3)
+    assert sizes[1] - sizes[0] < 8 * (N * 16 * 5 + weights + 1000)
+
+
 def test_not_even_where_every_row_is_tied() -> None:
     model, x, operators, _ = setting()
     with torch.no_grad():

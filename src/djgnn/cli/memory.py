@@ -58,8 +58,8 @@ def training_memory(largest: int) -> Iterator[Callable[[int], None]]:
 
     A step with larger tensors allocates the same ones as the step before. Mapped anew each time,
     all of their pages fault: on a CPU a quarter to half of the time of a step over some hundred
-    thousand nodes. There the heap keeps them until the training ends, and peaks of memory grow by
-    20 to 80%.
+    thousand nodes. There the heap keeps them until the training of an expert ends, and peaks of
+    memory grow by 20 to 80%.
 
     Args:
         largest: Bytes of the largest tensor of a step.
@@ -69,11 +69,11 @@ def training_memory(largest: int) -> Iterator[Callable[[int], None]]:
 
     def release(epoch: int) -> None:
         nonlocal last
-        if library is None or largest > MAPPED:
+        if library is None:
             return
         if epoch == 0:
             gc.collect()  # an optimiser of an earlier training may still be in a cycle
-        if epoch == 0 or time.monotonic() - last >= EVERY:
+        if epoch == 0 or (largest <= MAPPED and time.monotonic() - last >= EVERY):
             library.malloc_trim(0)
             last = time.monotonic()
 

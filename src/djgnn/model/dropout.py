@@ -2,7 +2,7 @@
 
 `torch.nn.functional.dropout` draws one number per entry and multiplies floats by booleans; both
 are slow on a CPU. Here one 64-bit draw decides eight entries, and the mask is not kept: behind a
-ReLU the result itself tells which entries passed.
+ReLU the result itself tells which entries passed, unless something was added to it.
 """
 
 import math
@@ -56,6 +56,25 @@ def relu_dropout(
     if not training or share == 1:
         return x.relu_()
     out: Tensor = _ReluDropout.apply(x, share, generator, window)  # type: ignore[no-untyped-call]
+    return out
+
+
+def add_relu_dropout(
+    h: Tensor,
+    x: Tensor,
+    p: float,
+    training: bool = True,
+    generator: torch.Generator | None = None,
+    window: Window | None = None,
+) -> Tensor:
+    """h plus what :func:`relu_dropout` makes of x, which must not be needed afterwards.
+
+    For the backward pass a byte per entry is kept.
+    """
+    share = keep_share(p)
+    if not training or share == 1:
+        return h + x.relu_()
+    out: Tensor = _AddReluDropout.apply(h, x, share, generator, window)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -154,11 +173,7 @@ class _ReluDropout(torch.autograd.Function):
         generator: torch.Generator | None,
         window: Window | None,
     ) -> Tensor:
-        if x.device.type == "cpu" and window is None and x.is_contiguous():
-            for part in torch.split(x.view(-1), _BLOCK):
-                part.relu_().mul_(keep_mask(part, share, generator)).mul_(1 / share)
-        else:
-            x.relu_().mul_(keep_mask(x, share, generator, window)).mul_(1 / share)
+        _relu_dropout_(x, share, generator, window)
         ctx.mark_dirty(x)
         ctx.save_for_backward(x)
         ctx.share = share
@@ -166,13 +181,55 @@ class _ReluDropout(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
-        (out,), grad, share = ctx.saved_tensors, grads[0], ctx.share
-        if grad.device.type != "cpu" or not (grad.is_contiguous() and out.is_contiguous()):
-            passed = torch.ops.aten.threshold_backward(grad, out, 0).mul_(1 / share)
-            return passed, None, None, None
-        passed = torch.empty_like(grad)
-        blocks = (torch.split(tensor.view(-1), _BLOCK) for tensor in (grad, out, passed))
-        for given, result, into in zip(*blocks, strict=True):
-            torch.ops.aten.threshold_backward.grad_input(given, result, 0, grad_input=into)
-            into.mul_(1 / share)
-        return passed, None, None, None
+        return _passed(grads[0], ctx.saved_tensors[0], ctx.share), None, None, None
+
+
+class _AddReluDropout(torch.autograd.Function):
+    """As the one above, but it only remembers which entries passed."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        h: Tensor,
+        x: Tensor,
+        share: float,
+        generator: torch.Generator | None,
+        window: Window | None,
+    ) -> Tensor:
+        _relu_dropout_(x, share, generator, window)
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(x > 0)
+        ctx.share = share
+        return x.add_(h)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        return grads[0], _passed(grads[0], ctx.saved_tensors[0], ctx.share), None, None, None
+
+
+def _relu_dropout_(
+    x: Tensor, share: float, generator: torch.Generator | None, window: Window | None
+) -> None:
+    if x.device.type == "cpu" and window is None and x.is_contiguous():
+        for part in torch.split(x.view(-1), _BLOCK):
+            part.relu_().mul_(keep_mask(part, share, generator)).mul_(1 / share)
+    else:
+        x.relu_().mul_(keep_mask(x, share, generator, window)).mul_(1 / share)
+
+
+def _passed(grad: Tensor, out: Tensor, share: float) -> Tensor:
+    """The gradient where `out` is positive or true, by the share kept."""
+    if grad.device.type != "cpu" or not (grad.is_contiguous() and out.is_contiguous()):
+        return _through(grad, out).mul_(1 / share)
+    passed = torch.empty_like(grad)
+    blocks = (torch.split(tensor.view(-1), _BLOCK) for tensor in (grad, out, passed))
+    for given, result, into in zip(*blocks, strict=True):
+        _through(given, result, into).mul_(1 / share)
+    return passed
+
+
+def _through(grad: Tensor, out: Tensor, into: Tensor | None = None) -> Tensor:
+    into = torch.empty_like(grad) if into is None else into
+    kept = out.to(grad.dtype)  # a boolean block; others are as they are
+    torch.ops.aten.threshold_backward.grad_input(grad, kept, 0, grad_input=into)
+    return into

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from djgnn.model.branches.base import Branch, glorot
-from djgnn.model.dropout import relu_dropout
+from djgnn.model.dropout import add_relu_dropout, relu_dropout
 
 if TYPE_CHECKING:
     from djgnn.graph.operator import SparseOperator
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 DROPOUT = 0.2
 """After every layer: ten layers with the rate of a single one would leave nothing to learn from."""
+EPSILON = 1e-5
+"""Of the layer norms, as usual."""
 
 
 class DeepBranch(Branch):
@@ -90,22 +92,40 @@ class DeepBranch(Branch):
         self, encoding: Encoding, view: View, generator: torch.Generator | None = None
     ) -> Tensor:
         """All layers over all sources, then the rows."""
-        window, width = view.windows[0], self.weight.shape[1]
-
-        def activate(h: Tensor) -> Tensor:
-            return relu_dropout(h, self.dropout, self.training, generator, window)
-
-        h = activate(encoding.parts[self.name].clone())
-        for number, (layer, bias) in enumerate(zip(self.layers, self.biases, strict=True)):
+        width, how = self.weight.shape[1], (self.dropout, self.training, generator, view.windows[0])
+        h = relu_dropout(encoding.parts[self.name].clone(), *how)
+        for layer, bias, norm in zip(self.layers, self.biases, self.norms[:-1], strict=True):
             # Two products of one width: memory for tables of one size is found again.
-            z = self._norm(h, number)
-            near = view.spread(z @ layer[:, width:])
-            h = h + activate(torch.addmm(bias, z, layer[:, :width]).add_(near))
-        return self._norm(view.own_rows(h), self.num_layers)
-
-    def _norm(self, h: Tensor, number: int) -> Tensor:
-        return F.layer_norm(h, h.shape[1:], self.norms[number, 0], self.norms[number, 1])
+            both = (layer[:, :width], layer[:, width:])
+            own, near = _NormProducts.apply(h, *norm, bias, *both)  # type: ignore[no-untyped-call]
+            h = add_relu_dropout(h, own.add_(view.spread(near)), *how)
+        return F.layer_norm(view.own_rows(h), (width,), *self.norms[-1])
 
     def matrix(self, operators: GraphOperators) -> SparseOperator:
         """The mean over the neighbours."""
         return operators.homophilic
+
+
+class _NormProducts(torch.autograd.Function):
+    """Z V + b and Z W of the normalised rows Z of h; Z is computed again for the backward pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, h: Tensor, scale: Tensor, shift: Tensor, bias: Tensor, v: Tensor, w: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        z = torch.native_layer_norm(h, h.shape[1:], scale, shift, EPSILON)[0]
+        ctx.save_for_backward(h, scale, shift, v, w)
+        return torch.addmm(bias, z, v), z @ w
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+        h, scale, shift, v, w = ctx.saved_tensors
+        (own, near), size = grads, h.shape[1:]
+        z, mean, deviation = torch.native_layer_norm(h, size, scale, shift, EPSILON)
+        to_v, to_w = z.t() @ own, z.t() @ near
+        del z
+        to_z = (own @ v.t()).add_(near @ w.t())
+        found = torch.ops.aten.native_layer_norm_backward(
+            to_z, h, size, mean, deviation, scale, shift, [True] * 3
+        )
+        return *found, own.sum(dim=0), to_v, to_w
