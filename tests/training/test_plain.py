@@ -102,6 +102,9 @@ def test_a_stored_run_answers_as_the_trained_one(stored: tuple[Path, Fitted]) ->
     assert set(shares) == set(CONFIG.model.experts)
     total = sum(shares.values())
     np.testing.assert_allclose(total, np.exp(fitted.logits.numpy()), atol=1e-6)
+    known = load_run(folder, {**fitted.by_expert, "features": torch.zeros(GRAPH.num_nodes, 4)})
+    same = {kind: np.array_equal(shares[kind], known.shares[kind]) for kind in shares}
+    assert [kind for kind, equal in same.items() if not equal] == ["features"]
 
 
 def test_new_nodes_are_classified_without_their_labels(stored: tuple[Path, Fitted]) -> None:

@@ -1,6 +1,7 @@
 """`djgnn fit`: a graph in, a run folder out; it can be stopped and resumed."""
 
 import shutil
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -176,15 +177,22 @@ def _finished(
 
 
 def _page(
-    card: dict[str, Any], options: FitOptions, bar: Stages, console: Console
+    card: dict[str, Any],
+    options: FitOptions,
+    bar: Stages,
+    console: Console,
+    known: Mapping[str, torch.Tensor] | None = None,
 ) -> dict[str, Any]:
-    """Write the page of a run into its folder, and what the phases took into its card."""
+    """Write the page of a run into its folder, and what the phases took into its card.
+
+    `known` has the logits of its experts, if they were trained just now.
+    """
     if options.report:
         from djgnn.report.page import write_run_page
         from djgnn.report.run_data import load_run
 
         bar.stage("report")
-        console.print(f"report: {escape(str(write_run_page(load_run(options.out))))}")
+        console.print(f"report: {escape(str(write_run_page(load_run(options.out, known))))}")
         card = read_card(options.out)
     phases = bar.phases.records()
     if all(phase["name"] != "training" for phase in phases):  # of an earlier process
@@ -223,9 +231,9 @@ def run_fit(
     """
     group = group or Group()
     quiet = options.quiet or options.as_json or not group.first
-    # The page reads the folder; what was trained is freed by then.
     bar = bar or Stages(Progress(disable=True))
-    card = _train_and_write(graph, config, options, group, bar)
+    # The page reads the folder; what was trained is freed by then, except what experts say.
+    card, known = _train_and_write(graph, config, options, group, bar)
     console, result = Console(highlight=False, quiet=quiet), card["result"]
     judged = card.get("verdict")
     if judged is not None:
@@ -248,7 +256,7 @@ def run_fit(
     for line in next_lines(card, options.out):
         console.print(escape(line), soft_wrap=True)
     if group.first:
-        card = _page(card, options, bar, console)
+        card = _page(card, options, bar, console, known)
     if card["interrupted"]:
         console.print(
             "stopped early: the run holds the best epoch so far, of a mixture the experts trained "
@@ -269,7 +277,7 @@ def needed_bytes(graph: Graph, module: nn.Module) -> int:
 
 def _train_and_write(
     graph: Graph, config: RunConfig, options: FitOptions, group: Group, bar: Stages
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], Mapping[str, torch.Tensor]]:
     where = group.together(lambda: group.device(options.device))
     module, inputs = build_djgnn(config, graph, where, group)
     place = checkpoint_folder(options.out)
@@ -327,4 +335,4 @@ def _train_and_write(
             shutil.rmtree(place, ignore_errors=True)
         return card
 
-    return group.shared(write)
+    return group.shared(write), fitted.by_expert

@@ -25,6 +25,8 @@ from djgnn.training.recorder import RECORD, Recording
 from djgnn.training.stored import StoredModel, load_model
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from djgnn.graph import Split
@@ -93,14 +95,18 @@ class RunData:
         return np.array([code[name] for name in self.predictions["prediction"]], dtype=np.int64)
 
 
-def load_run(folder: str | Path) -> RunData:
+def load_run(folder: str | Path, known: Mapping[str, torch.Tensor] | None = None) -> RunData:
     """Read a run folder and run its model.
+
+    Args:
+        folder: The run.
+        known: Logits of its experts that need not be computed again.
 
     Raises:
         InputError: If a file is missing or damaged, or the files do not fit together.
     """
     path = Path(folder).expanduser()
-    stored = load_model(path, but=REPORT)  # it is written anew
+    stored = load_model(path, but=REPORT, known=known)  # the page is written anew
     header, *rows = prediction_rows(path, stored.card)
     predictions = {key: [row[j] for row in rows] for j, key in enumerate(header)}
     _check_predictions(path / PREDICTIONS, predictions, stored.graph)

@@ -270,6 +270,7 @@ def _mixed(module: Mixed, found: dict[str, Fitted], folds: Sequence[Targets]) ->
         experts=records,
         evidence=evidence,
         alone={} if evidence else {n: found[n].logits for n in COMPARED if n in found},
+        by_expert={name: each.logits for name, each in found.items()},
     )
 
 

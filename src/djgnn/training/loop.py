@@ -127,8 +127,8 @@ class Fitted:
     `epoch` is of a mixture the latest of its experts' epochs; `experts` says what became of them.
     `calibration` makes probabilities of its logits; `interrupted` says that it was stopped early.
     Of a cross-fitted mixture the logits of labelled nodes are those of the members that did not
-    learn from them, and `evidence` is what its figures come from; of another one `alone` has the
-    logits of experts to compare it with. `diverged` names the kinds of experts that were left out.
+    learn from them, and `evidence` is what its figures come from; of another one `alone` has logits
+    of experts to compare it with. `by_expert` has all of them; `diverged` names who was left out.
 
     Shapes:
         logits ``[n, classes]``; held ``[validation nodes, classes]``, logits that no choice of an
@@ -156,6 +156,7 @@ class Fitted:
     experts: tuple[ExpertRecord, ...] = ()
     evidence: Evidence | None = None
     alone: Mapping[str, Tensor] = field(default_factory=dict)
+    by_expert: Mapping[str, Tensor] = field(default_factory=dict)
     diverged: tuple[str, ...] = ()
 
     @property

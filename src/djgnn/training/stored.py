@@ -1,5 +1,6 @@
 """A trained model with everything it needs to predict again, in memory or from a folder."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,7 +33,8 @@ from djgnn.training.inputs import blank_djgnn, build_djgnn, dense_or_sparse, num
 class StoredModel:
     """A trained DJ-GNN, the graph it learned from, and what makes probabilities of its logits.
 
-    `held` is what a cross-fitted one says about held-out nodes.
+    `held` is what a cross-fitted one says about held-out nodes; `known` has logits of experts that
+    need not be computed again.
     """
 
     module: DJGNN | DJExperts
@@ -41,6 +43,7 @@ class StoredModel:
     config: RunConfig
     card: dict[str, Any]
     held: HeldOut | None = None
+    known: Mapping[str, Tensor] | None = None
 
     @cached_property
     def calibration(self) -> Calibration:
@@ -110,13 +113,16 @@ class StoredModel:
         module: Any = self.module
         if isinstance(module, DJGNN):
             return {"": self._network(module, self.inputs)}
-        blank = torch.zeros(self.graph.num_nodes, module.out_channels, device=module.weights.device)
-        return {
-            name: self._network(expert, module.inputs_of(name, self.inputs)) if weight else blank
-            for (name, expert), weight in zip(
-                module.experts.items(), module.influence()[:, 0, 0].tolist(), strict=True
-            )
-        }
+        device, known = module.weights.device, self.known or {}
+        blank = torch.zeros(self.graph.num_nodes, module.out_channels, device=device)
+        found = dict.fromkeys(module.names, blank)
+        for name, weight in zip(module.names, module.influence()[:, 0, 0].tolist(), strict=True):
+            if weight and name in known:
+                found[name] = known[name].to(device)
+            elif weight:
+                own = module.inputs_of(name, self.inputs)
+                found[name] = self._network(module.experts[name], own)
+        return found
 
     @torch.no_grad()
     def _network(self, network: DJGNN, inputs: tuple[Any, Any]) -> Tensor:
@@ -209,7 +215,10 @@ class StoredModel:
 
 
 def load_model(
-    folder: str | Path, device: torch.device | str = "cpu", but: str = ""
+    folder: str | Path,
+    device: torch.device | str = "cpu",
+    but: str = "",
+    known: Mapping[str, Tensor] | None = None,
 ) -> StoredModel:
     """Read a run folder back. Nothing in it is ever executed.
 
@@ -217,6 +226,7 @@ def load_model(
         folder: The run.
         device: Where the model will be.
         but: A file that need not be the one that the run wrote.
+        known: Logits of its experts, where they are at hand.
 
     Raises:
         InputError: If a part is missing, damaged, or does not fit the others.
@@ -270,4 +280,4 @@ def load_model(
             network.module.freeze_pump(network.module.view(*network.inputs_of(inputs)))
     folded = isinstance(module, DJExperts) and module.folds > 1
     held = read_held_out(place / HELD_OUT, graph) if folded else None
-    return StoredModel(module, inputs, graph, config, card, held)
+    return StoredModel(module, inputs, graph, config, card, held, known)
