@@ -229,7 +229,8 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             coverage_by: Of ``"all"`` nodes together, or of every ``"class"`` by itself.
 
         Returns:
-            For every node its labels, the likeliest first; no set is empty.
+            For every node its labels, the likeliest first. Where the model is right more often than
+            `coverage`, those of the nodes that it is least sure of are empty.
 
         Raises:
             NotFittedError: Before `fit`.
@@ -261,7 +262,9 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Without `y` the labels are the graph's own, and only nodes count that were not learned from:
         those that are neither training nor validation nodes. Where all are, those that were held
         out: each labelled node as the folds that it is not in predict it, or the validation nodes,
-        on which epochs were chosen. With `y` all nodes count whose label is given.
+        on which epochs were chosen. That is measured; `verdict_` adds what averaging the folds is
+        estimated to be worth for nodes without a label. With `y` all nodes count whose label is
+        given.
 
         Args:
             X: As in :meth:`predict_proba`; the fitted graph by default.

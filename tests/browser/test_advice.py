@@ -30,7 +30,7 @@ def spoil(folder: Path) -> None:
     card = json.loads((folder / "result.json").read_text("utf-8"))
     card["verdict"] |= {"text": f"61.0% expected. {HOSTILE}", "warnings": [f"mind {HOSTILE}"]}
     card["verdict"] |= {"expected": 61.0, "low": 55.0, "high": 67.0, "propagation": None}
-    card["verdict"] |= {"features": 40.0}
+    card["verdict"] |= {"features": 40.0, "measured": 58.5, "gain": 2.5}
     for suspect in card["suspects"]:
         suspect["reasons"] = HOSTILE
     assert len(card["suspects"]) > 3 < len(card["label_next"])
@@ -67,7 +67,8 @@ def test_the_verdict_comes_first_and_the_theory_is_folded_away(
     assert page.inner_text(".verdict").startswith("61.0% expected")
     assert page.locator(".warnings li").count() == 1
     names = page.locator(".compared > span:not(.number)").all_inner_texts()
-    assert names == ["this run", "features alone", "the largest class"]
+    assert names == ["this run", "one of its members", "features alone", "the largest class"]
+    assert "58.50 measured on 89 nodes that were not learned" in page.inner_text(".tiles")
     assert page.locator(".compared .range").count() == 1
     closed = browser.new_page()
     closed.goto((folder / "report.html").as_uri())

@@ -68,7 +68,7 @@ def change_card(folder: Path, field: str, value: Any) -> None:
         ("jumps", {"used": 1}, "a list"),
         ("verdict.low", 101, "a score from 0 to 100"),
         ("verdict.warnings", ["a", 3], "a list, each text"),
-        ("sets.thresholds", [0.5, 2], "a list, each a number from 0 to 1"),
+        ("sets.thresholds", [0.5, 2], "a list, each a number from -1 to 1"),
         ("sets.by", "node", "one of all, class"),
         ("versions", {"python": 3}, "an object, each value text"),
     ],

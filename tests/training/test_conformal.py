@@ -59,6 +59,30 @@ def test_sets_cover_as_often_as_promised(promised: float, scored) -> None:
     assert inside.any(axis=1).all()
 
 
+@pytest.mark.parametrize("scored", [adaptive_scores, plain_scores])
+def test_a_promise_below_the_accuracy_is_kept_without_the_least_sure_nodes(scored) -> None:
+    rng, covered, rounds, promised = np.random.default_rng(0), [], 200, 0.25
+    for _ in range(rounds):
+        (own, own_y), (new, new_y) = sample(300, rng), sample(200, rng)
+        assert (own.argmax(axis=1) == own_y).mean() > promised
+        limits = thresholds(scored(own, rng.random(300)), own_y, Promise(promised))
+        inside = scored(new, rng.random(200)) <= limits
+        covered.append(inside[np.arange(200), new_y].mean())
+        alone = inside.any(axis=1)
+        assert np.array_equal(inside[alone].argmax(axis=1), new[alone].argmax(axis=1))
+        assert inside.sum(axis=1).max() == 1
+        assert new.max(axis=1)[~alone].max() < new.max(axis=1)[alone].min()
+    error = np.sqrt(promised * (1 - promised) * (1 / 300 + 1 / 200) / rounds)
+    assert promised - 3 * error < np.mean(covered) < promised + 1 / 301 + 3 * error
+
+
+def test_by_class_a_promise_below_the_accuracy_leaves_the_likeliest_class() -> None:
+    shares, y = sample(400, np.random.default_rng(0))
+    scores = adaptive_scores(shares, np.full(400, 0.5))
+    inside = scores <= thresholds(scores, y, Promise(0.05, "class"))
+    assert inside[np.arange(400), shares.argmax(axis=1)].all()
+
+
 @pytest.mark.parametrize("promised", [0.8, 0.9])
 def test_by_class_every_class_is_covered(promised: float) -> None:
     inside, y = coverage(Promise(promised, "class"), 200)
@@ -86,13 +110,14 @@ def test_few_nodes_promise_nothing_so_that_every_class_is_in() -> None:
 def test_ties_are_in_the_order_of_the_classes() -> None:
     shares = np.full((1, 4), 0.25, dtype=np.float32)
     np.testing.assert_allclose(
-        adaptive_scores(shares, np.array([0.5]))[0], [0, 0.375, 0.625, 0.875]
+        adaptive_scores(shares, np.array([0.5]))[0], [-0.25, 0.375, 0.625, 0.875]
     )
     names = ["a", "b", "c", "d"]
     found = class_sets({"thresholds": [0.7] * 4}, shares, ["n"], names)
     assert found == class_sets({"thresholds": [0.7] * 4}, shares, ["n"], names)
     assert found[0].split("|") == names[: len(found[0].split("|"))]
     assert class_sets({"thresholds": [0.0] * 4}, shares, ["n"], names) == ["a"]
+    assert class_sets({"thresholds": [-0.3] * 4}, shares, ["n"], names) == [""]
     assert class_sets({"thresholds": [1.0] * 4}, shares, ["n"], names) == ["a|b|c|d"]
 
 
@@ -192,3 +217,4 @@ def test_folds_calibrate_and_are_checked_in_groups() -> None:
     assert card["held_out_coverage"] > 0.9 - 3 * error
     assert 1 <= card["plain_mean_size"] <= 4
     assert 1 <= card["mean_size"] <= 4
+    assert card["empty"] == 0

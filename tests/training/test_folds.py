@@ -14,6 +14,7 @@ from djgnn.graph import Graph, cross_folds, heterophilic_sbm, random_splits
 from djgnn.model import DJExperts
 from djgnn.model.experts import kind_of
 from djgnn.training.config import RunConfig, resolve
+from djgnn.training.evidence import expected_gain
 from djgnn.training.folder import new_folder, write_run
 from djgnn.training.folds import with_splits
 from djgnn.training.inputs import build_djgnn
@@ -47,6 +48,25 @@ def test_every_label_is_held_out_once_and_learned_from_otherwise() -> None:
         assert not parts.test.any()
         counts = np.bincount(graph.y[parts.val], minlength=graph.num_classes)
         assert abs(counts - np.bincount(graph.y[graph.y >= 0]) / 4).max() < 2
+
+
+def test_the_mean_of_members_is_estimated_to_gain_where_nodes_have_no_label() -> None:
+    graph, _, fitted, result = run(KNOWN)
+    seen, module = fitted.evidence, fitted.module
+    assert seen is not None
+    unknown = np.flatnonzero(np.asarray(graph.y) < 0)
+    with torch.no_grad():
+        inputs = build_djgnn(CONFIG.replace(folds=4, experts=module.config.experts), graph)[1]
+        logits = [module.experts[n](*module.inputs_of(n, inputs))[0][unknown] for n in module.names]
+        each = [module.combine(logits, torch.full((unknown.size,), k)) for k in range(4)]
+        members = [z.double().numpy() for z in each]
+    answer = fitted.logits[unknown].double().numpy()
+    assert (seen.members, seen.gain) == (
+        4,
+        pytest.approx(expected_gain(members, answer, result.validation), abs=1e-3),
+    )
+    assert 0 < seen.gain < 20
+    assert run(BASE)[2].evidence.gain == 0  # there is no other node to estimate it on
 
 
 @pytest.mark.parametrize(("folds", "expected"), [(None, 4), (1, None), (3, 3)])

@@ -10,10 +10,11 @@ import torch
 from djgnn.graph import Graph
 from djgnn.training.calibration import Calibration
 from djgnn.training.config import resolve
+from djgnn.training.evidence import Evidence
 from djgnn.training.folder import run_card
 from djgnn.training.folds import with_splits
 from djgnn.training.inputs import build_djgnn
-from djgnn.training.loop import Evidence, ExpertRecord, Fitted
+from djgnn.training.loop import ExpertRecord, Fitted
 from djgnn.training.run import train
 from djgnn.training.selection import score
 from djgnn.training.verdict import verdict
@@ -84,6 +85,24 @@ def test_the_text_has_every_figure() -> None:
         f" label propagation: {found['propagation']:.1f}. The graph helps."
     )
     assert found["warnings"] == []
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "macro_f1"])
+def test_what_averaging_adds_is_told_apart_and_widens_the_interval(metric: str) -> None:
+    graph, fitted = cross_fitted(0.7, {}, metric=metric)
+    plain = verdict(graph, fitted, 0, EPOCHS)
+    seen = replace(fitted.evidence, members=4, gain=3.0)
+    found = verdict(graph, replace(fitted, evidence=seen), 0, EPOCHS)
+    assert (plain["gain"], plain["measured"]) == (0, plain["expected"])
+    assert found["expected"] == pytest.approx(found["measured"] + 3)
+    assert found["measured"] == plain["measured"]
+    wide, narrow = (each["high"] - each["low"] for each in (found, plain))
+    # The error of the gain is half of it, and is independent of the other one.
+    assert wide == pytest.approx(np.hypot(narrow, 2 * 1.96 * 1.5), rel=0.03)
+    made = f"{found['measured']:.1f} on nodes not learned from, +3.0 for averaging 4 members"
+    assert f"): {made}. Guessing" in found["text"]
+    most = replace(fitted.evidence, gain=40.0)
+    assert verdict(graph, replace(fitted, evidence=most), 0, EPOCHS)["expected"] == 100
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "macro_f1"])

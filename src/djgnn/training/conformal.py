@@ -25,6 +25,7 @@ Scores = NDArray[np.float64]
 Judged = tuple[Shares, NDArray[np.int64], Scores]
 """Probabilities, labels and draws of some nodes."""
 Scope = Literal["all", "class"]
+Limit = Annotated[float, Meta(ge=-1, le=1, description="a number from -1 to 1")]
 Between = Annotated[float, Meta(gt=0, lt=1, description="above 0 and below 1")]
 GROUPS = 10
 """Groups of nodes, for each of which thresholds come from the others, to measure coverage."""
@@ -34,19 +35,20 @@ class SetsCard(TypedDict):
     """The field `sets` of a card.
 
     `nodes` were calibrated on, from `source`; `held_out_nodes` were not, nor were those that
-    `thresholds` were fitted on when they were looked at. `plain_` is of the classes of largest
-    probability with one limit for all nodes (LAC).
+    `thresholds` were fitted on when they were looked at. `empty` is the share of sets without a
+    class. `plain_` is of the classes of largest probability with one limit for all nodes (LAC).
     """
 
     coverage: checking.Share
     by: Scope
     method: checking.Text
-    thresholds: list[checking.Share]
+    thresholds: list[Limit]
     source: Literal["folds", "validation"]
     nodes: checking.Natural
     held_out_nodes: checking.Natural
     held_out_coverage: checking.Share | None
     mean_size: checking.NonNegative | None
+    empty: NotRequired[checking.Share | None]
     plain_coverage: checking.Share | None
     plain_mean_size: checking.NonNegative | None
     class_coverage: NotRequired[dict[str, checking.Share | None]]
@@ -85,10 +87,11 @@ def adaptive_scores(shares: Shares, draw: Scores) -> Scores:
     r"""How far down the list of a node's classes each class is (APS, Romano et al., 2020).
 
     .. math::
-        s(c) = \sum_{d \text{ before } c} p_d + u\, p_c, \qquad s(\text{likeliest}) = 0
+        s(c) = \sum_{d \text{ before } c} p_d + u\, p_c, \qquad s(\text{likeliest}) = -p
 
-    The likeliest class costs nothing, so no set is empty; u smooths the steps, and is a number of
-    the node, so that its set is the same every time.
+    Below 0 are the likeliest classes alone, the surest first: sets that promise less than the model
+    is right anyway have one class, or none where it is least sure. u smooths the steps, and is a
+    number of the node, so that its set is the same every time.
 
     Shapes:
         shares and result ``[n, classes]``, draw ``[n]``.
@@ -97,24 +100,26 @@ def adaptive_scores(shares: Shares, draw: Scores) -> Scores:
     order = np.argsort(-p, axis=1, kind="stable")
     ranked = np.take_along_axis(p, order, axis=1)
     cost = np.cumsum(ranked, axis=1) - (1 - draw[:, None]) * ranked
-    cost[:, 0] = 0
+    cost = np.clip(cost, 0, 1)
+    cost[:, 0] = -ranked[:, 0]
     found = np.empty_like(p)
-    np.put_along_axis(found, order, np.clip(cost, 0, 1), axis=1)
+    np.put_along_axis(found, order, cost, axis=1)
     return found
 
 
 def plain_scores(shares: Shares, draw: Scores) -> Scores:
-    """How unlikely each class of a node is, 1 - p; the likeliest costs nothing (LAC)."""
-    found = 1 - shares.astype(np.float64)
-    found[np.arange(len(found)), shares.argmax(axis=1)] = 0
-    return np.clip(found, 0, 1)
+    """How unlikely each class of a node is, 1 - p; the likeliest costs -p (LAC)."""
+    found = np.clip(1 - shares.astype(np.float64), 0, 1)
+    found[np.arange(len(found)), shares.argmax(axis=1)] = -shares.max(axis=1)
+    return found
 
 
 def thresholds(scores: Scores, y: NDArray[np.int64], promise: Promise) -> Scores:
     r"""What the score of each class may be at most, ``[classes]``.
 
     Of m scores of right classes the one of rank :math:`\lceil (m + 1)\, c \rceil`; where there are
-    too few for that it is 1, which every class keeps to.
+    too few for that it is 1, which every class keeps to. By class it is at least 0, so that the
+    likeliest class is in every set.
 
     Shapes:
         scores ``[m, classes]``, y ``[m]``; of nodes that were not learned from.
@@ -128,7 +133,7 @@ def thresholds(scores: Scores, y: NDArray[np.int64], promise: Promise) -> Scores
 
     if promise.coverage_by == "all":
         return np.full(num_classes, limit(own))
-    return np.array([limit(own[y == c]) for c in range(num_classes)])
+    return np.array([max(limit(own[y == c]), 0.0) for c in range(num_classes)])
 
 
 def sets_card(graph: Graph, fitted: Fitted, split: int, promise: Promise) -> dict[str, Any] | None:
@@ -164,6 +169,7 @@ def sets_card(graph: Graph, fitted: Fitted, split: int, promise: Promise) -> dic
         "held_out_nodes": int(covered.size),
         "held_out_coverage": _mean(covered),
         "mean_size": _mean(inside.sum(axis=1)),
+        "empty": _mean(inside.sum(axis=1) == 0),
         "plain_coverage": _mean(plain_covered),
         "plain_mean_size": _mean(plain_inside.sum(axis=1)),
     }

@@ -29,8 +29,9 @@ from djgnn.model.plain import PlainExpert
 from djgnn.training import calibration
 from djgnn.training.config import MANY_NODES, TrainConfig
 from djgnn.training.decoupled import prepare
+from djgnn.training.evidence import Evidence, averaging_gain
 from djgnn.training.inputs import initialize, seeded
-from djgnn.training.loop import Evidence, ExpertRecord, Fitted, Targets, fit
+from djgnn.training.loop import ExpertRecord, Fitted, Targets, fit
 from djgnn.training.mixing import learned, mixing_weights
 from djgnn.training.passes import choose_passes
 from djgnn.training.progress import EpochRecord, Hooks
@@ -228,12 +229,15 @@ def _mixed(module: Mixed, found: dict[str, Fitted], folds: Sequence[Targets]) ->
         validation = score(decided[targets.nodes[1]], targets.labels[1], targets.metric)
         loss = float(F.nll_loss(answer[targets.val], targets.val_y))
     else:
-        answer = module.combine(every, fold_numbers(folds, blank))
+        fold = fold_numbers(folds, blank)
+        answer = module.combine(every, fold)
         evidence = _evidence(order, held, labels, [folds[k].nodes[1] for k in used])
         decided = decision(answer, targets.metric).cpu().numpy()
         own = torch.from_numpy(evidence.logits)
         validation = score(decision(own, targets.metric).numpy(), evidence.y, targets.metric)
         loss = float(F.nll_loss(own, torch.from_numpy(evidence.y)))
+        gain = averaging_gain(module, every, fold, used, validation, targets.metric)
+        evidence = dataclasses.replace(evidence, members=len(used), gain=gain)
     whole, influence = module, module.influence()[:, 0, 0].tolist()
     if isinstance(module, DJExperts) and module.folds > 1:
         module = module.only(order)

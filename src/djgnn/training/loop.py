@@ -18,6 +18,7 @@ from djgnn.errors import InputError
 from djgnn.graph import Graph, Split
 from djgnn.training.calibration import Calibration
 from djgnn.training.config import TrainConfig
+from djgnn.training.evidence import Evidence
 from djgnn.training.optimizer import Adam
 from djgnn.training.passes import choose_passes
 from djgnn.training.progress import EpochRecord, Hooks, Progress
@@ -101,23 +102,6 @@ class ExpertRecord:
     validation_loss: float
     seconds: float
     dropped: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """What a cross-fitted model says about labelled nodes that it did not learn from.
-
-    Neither the epochs nor the weights behind a node's answer were chosen with its label. `alone`
-    has the logits of every kind of expert by itself.
-
-    Shapes:
-        nodes and y ``[m]``, logits ``[m, classes]``, logarithms of probabilities.
-    """
-
-    nodes: Indices
-    y: Indices
-    logits: np.ndarray[Any, np.dtype[np.float64]]
-    alone: Mapping[str, np.ndarray[Any, np.dtype[np.float32]]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,7 @@
 """The verdict on a run: the score to expect, what simpler means give, and whether the graph helps.
 
-Everything is read from labelled nodes that were not learned from (:mod:`djgnn.training.held_out`).
+Everything is read from labelled nodes that were not learned from (:mod:`djgnn.training.held_out`),
+but for what averaging adds (:mod:`djgnn.training.evidence`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ DRAWS = 100
 """Resamples of the bootstrap, for scores that are not means over nodes."""
 Z = 1.959964
 """Standard deviations of a 95% interval."""
+LEAST_GAIN = 0.05
+"""Points that the text mentions."""
+DOUBT = 0.5
+"""The standard error of what averaging adds, as a part of it."""
 SURE = 2.0
 """Standard errors by which a score must be ahead of another."""
 FEW_LABELS, WIDE, HEAVY = 5, 20.0, 0.1
@@ -40,13 +45,19 @@ COLDEST, HOTTEST = 0.1, 10.0
 
 
 class Verdict(TypedDict):
-    """The field `verdict` of a card; figures in percent, null where there is none."""
+    """The field `verdict` of a card; figures in percent, null where there is none.
+
+    `expected` is what was `measured` on `nodes` that were not learned from and, of a cross-fitted
+    run, the `gain` of averaging its members; the interval is for the nodes without a label.
+    """
 
     text: checking.Text
     metric: Metric
     expected: checking.Score
     low: checking.Score
     high: checking.Score
+    measured: checking.Score
+    gain: float
     nodes: checking.Natural
     source: Literal["folds", "test", "validation"]
     largest_class: checking.Score | None
@@ -103,11 +114,13 @@ def verdict(graph: Graph, fitted: Fitted, split: int, epochs: int) -> dict[str, 
         See :class:`Verdict`; ``None`` where no labelled node is left to judge by.
     """
     held, labels = _held(graph, fitted, split), _learned(graph, split)
-    expected = held.score("model")
-    if expected is None:
+    measured = held.score("model")
+    if measured is None:
         return None
+    gain = 0.0 if fitted.evidence is None else fitted.evidence.gain
+    expected = min(100.0, max(0.0, measured + gain))
     unknown = int((np.asarray(graph.y) < 0).sum())
-    low, high = _interval(held, expected, unknown)
+    low, high = _interval(held, expected, unknown, DOUBT * gain)
     chance = not held.ahead("largest_class")
     helps = held.ahead("features") if "features" in held.by and graph.num_edges else None
     found: dict[str, Any] = {
@@ -116,12 +129,14 @@ def verdict(graph: Graph, fitted: Fitted, split: int, epochs: int) -> dict[str, 
         "expected": expected,
         "low": low,
         "high": high,
+        "measured": measured,
+        "gain": gain,
         "nodes": int(held.y.size),
         "source": held.source,
         **{who: held.score(who) for who in ("largest_class", "features", "propagation")},
         "graph_helps": helps,
     }
-    found["text"] = _text(found, chance)
+    found["text"] = _text(found, chance, 1 if fitted.evidence is None else fitted.evidence.members)
     found["warnings"] = _warnings(found, graph, fitted, labels, epochs, chance)
     return found
 
@@ -165,17 +180,18 @@ def _best_of_features(
     return max(rivals, key=lambda each: score(each, y, graph.metric))
 
 
-def _interval(held: _Held, expected: float, unknown: int) -> tuple[float, float]:
+def _interval(held: _Held, expected: float, unknown: int, error: float) -> tuple[float, float]:
     r"""A 95% interval for the score on the `unknown` nodes without a label.
 
-    Of accuracy, p on m judged nodes, it has every q on u unknown ones with
+    Of accuracy, p expected from m judged nodes, it has every q on u unknown ones with
 
     .. math::
-        (q - p)^2 \le z^2 \bar p (1 - \bar p) (1 / m + 1 / u), \quad
+        (q - p)^2 \le z^2 (\bar p (1 - \bar p) (1 / m + 1 / u) + \sigma^2), \quad
         \bar p = (m p + u q) / (m + u),
 
-    which is Wilson's interval for many unknown nodes, or for none: then it is of any further ones.
-    Other scores have an interval from the bootstrap.
+    where :math:`\sigma` is the `error` of what averaging adds. Without it that is Wilson's interval
+    for many unknown nodes, or for none: then it is of any further ones. Other scores have an
+    interval from the bootstrap.
     """
     m = held.y.size
     spread = 1 / m + (1 / unknown if unknown else 0.0)
@@ -183,15 +199,16 @@ def _interval(held: _Held, expected: float, unknown: int) -> tuple[float, float]
         p, k, b = expected / 100, Z**2 * spread, unknown / (m + unknown) if unknown else 1.0
         fixed = (1 - b) * p
         square, linear = 1 + k * b**2, 2 * p + k * b * (1 - 2 * fixed)
-        root = math.sqrt(max(0.0, linear**2 - 4 * square * (p**2 - k * fixed * (1 - fixed))))
+        rest = p**2 - k * fixed * (1 - fixed) - (Z * error / 100) ** 2
+        root = math.sqrt(max(0.0, linear**2 - 4 * square * rest))
         low, high = (100 * (linear + sign * root) / (2 * square) for sign in (-1, 1))
     else:
-        half = Z * float(np.nanstd(held.errors("model"))) * math.sqrt(m * spread)
+        half = Z * math.hypot(float(np.nanstd(held.errors("model"))) * math.sqrt(m * spread), error)
         low, high = expected - half, expected + half
     return max(0.0, min(low, expected)), min(100.0, max(high, expected))
 
 
-def _text(found: Mapping[str, Any], chance: bool) -> str:
+def _text(found: Mapping[str, Any], chance: bool, members: int) -> str:
     unit = "%" if found["metric"] == "accuracy" else f" {METRIC_NAMES[found['metric']]}"
     names = {
         "largest_class": "guessing the largest class",
@@ -203,10 +220,15 @@ def _text(found: Mapping[str, Any], chance: bool) -> str:
     last = end.get(found["graph_helps"], "")
     if chance:
         last = " Nothing helps: it is no better than guessing the largest class."
-    said = "; ".join(beside)
+    said, made = "; ".join(beside), ""
+    if abs(found["gain"]) >= LEAST_GAIN:
+        made = (
+            f": {found['measured']:.1f} on nodes not learned from, {found['gain']:+.1f} for "
+            f"averaging {members} members"
+        )
     return (
-        f"{found['expected']:.1f}{unit} expected ({found['low']:.1f} to {found['high']:.1f}). "
-        f"{said[:1].upper()}{said[1:]}.{last}"
+        f"{found['expected']:.1f}{unit} expected ({found['low']:.1f} to {found['high']:.1f}){made}."
+        f" {said[:1].upper()}{said[1:]}.{last}"
     )
 
 
