@@ -1,67 +1,97 @@
-"""`inspect`'s estimate of time and memory against a fit, each in a process of its own.
+"""`inspect`'s estimate of a whole `fit` against that fit, each in a process of its own.
 
-    python benchmarks/estimate.py [--data DIR] [--datasets A,B] [--epochs 40]
+    python benchmarks/estimate.py run --datasets texas,squirrel,fb100_cornell5 --out FILE
+                                      [--preset default] [--epochs 0] [--device cpu]
+    python benchmarks/estimate.py table FILE
 
-Both for a fixed number of epochs, early stopping off. Wanted: every ratio between 1/1.5 and 1.5.
+Estimated and measured are seconds from the command to the end of the report, and the peak of the
+process. Wanted: every ratio between 1/1.5 and 1.5, on a machine that does nothing else. The table
+also has the CPU seconds, what came after training, and the epochs of every expert, from which
+`EPOCHS` of `djgnn.training.estimate` is taken. With `--epochs` a fit has no more than so many.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
-SETS = "texas,chameleon,cora,squirrel,pubmed,fb100_cornell5"
+import rows
+from djgnn.model.experts import kind_of
+from endtoend import run
 
-
-def work(kind: str, name: str, data: str | None, epochs: int) -> dict[str, float]:
-    """Seconds and MiB, estimated or measured, libraries warm and data loaded."""
-    from djgnn.graph import Graph, heterophilic_sbm, random_splits
-    from djgnn.training.config import resolve
-    from djgnn.training.estimate import estimate
-    from djgnn.training.inputs import build_djgnn
-    from djgnn.training.provenance import PeakMemory
-    from djgnn.training.run import train
-
-    options = {"epochs": epochs, "patience": 10**6}
-    small = random_splits(heterophilic_sbm(200))
-    estimate(small, resolve("default", None, epochs=3))
-    graph = Graph.load(name, data=data)
-    config = resolve("default", name, **options)
-    if kind == "estimate":
-        found = estimate(graph, config)
-        return {"seconds": found.seconds, "mib": found.memory_mib}
-    memory = PeakMemory()
-    module, inputs = build_djgnn(config, graph)
-    fitted, _ = train(module, inputs, graph, 0, config.training, 0)
-    return {"seconds": fitted.seconds, "mib": memory.mib()}
+LIMIT = 3600.0
+BEFORE = ("reading", "checking", "training")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data")
-    parser.add_argument("--datasets", default=SETS)
-    parser.add_argument("--epochs", type=int, default=40)
-    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.one:
-        print(json.dumps(work(*options.one, options.data, options.epochs)))
-        return
-    print(f"{'set':16s} {'seconds':>17s} {'ratio':>6s} {'MiB':>15s} {'ratio':>6s}")
-    for name in options.datasets.split(","):
-        pair = []
-        for kind in ("estimate", "measure"):
-            command = [sys.executable, __file__, "--one", kind, name, "--epochs"]
-            command += [str(options.epochs), *(["--data", options.data] if options.data else [])]
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
-            pair.append(json.loads(done.stdout))
-        (a, b), (m, k) = ([p[key] for p in pair] for key in ("seconds", "mib"))
+def wanted(options: argparse.Namespace) -> Iterable[tuple[Any, ...]]:
+    """The first split of every set."""
+    return [(name, 0, options.preset, options.epochs) for name in options.datasets]
+
+
+def measure(name: str, split: int, preset: str, epochs: int, device: str) -> dict[str, Any]:
+    """What `inspect` expects of a fit, and what it takes."""
+    words = ["--dataset", name, "--device", device, "--preset", preset]
+    words += ["--epochs", str(epochs)] if epochs else []
+    command = [sys.executable, "-m", "djgnn", "inspect", *words, "--json"]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place, "run")
+        before = _cpu()
+        more = ["--split", str(split), "--out", str(folder), "--quiet"]
+        seconds, mib, ended = run(["fit", *words, *more], LIMIT)
+        cpu = _cpu() - before
+        if not ended:
+            raise SystemExit(f"{name}: the fit did not end within {LIMIT:.0f} s")
+        card = json.loads((folder / "result.json").read_text("utf-8"))
+    return {
+        "dataset": name,
+        "split": split,
+        "size": json.loads(shown)["size"],
+        "expected": json.loads(shown)["cost"],
+        "seconds": seconds,
+        "cpu": cpu,
+        "mib": mib,
+        "train": card["data"].get("train"),
+        "phases": card["phases"],
+        "experts": [{k: e[k] for k in ("name", "epochs", "seconds")} for e in card["experts"]],
+    }
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def table(found: rows.Rows) -> None:
+    """Estimates beside truths, then what they are made of."""
+    print(f"{'set':18s} {'expected':>8s} {'s':>7s} {'ratio':>6s} {'CPU s':>7s}", end="")
+    print(f" {'expected':>9s} {'MiB':>6s} {'ratio':>6s} {'training':>9s} {'after':>7s}")
+    within = 0
+    for row in found:
+        cost, phases = row["expected"], {p["name"]: p["seconds"] for p in row["phases"]}
+        after = sum(value for key, value in phases.items() if key not in BEFORE)
+        a, b = cost["expected_seconds"] / row["seconds"], cost["peak_mib"] / row["mib"]
+        within += all(1 / 1.5 <= ratio <= 1.5 for ratio in (a, b))
         print(
-            f"{name:16s} {a:8.1f} {b:8.1f} {a / b:6.2f} {m:7.0f} {k:7.0f} {m / max(k, 1):6.2f}",
-            flush=True,
+            f"{row['dataset']:18s} {cost['expected_seconds']:8.1f} {row['seconds']:7.1f} {a:6.2f} "
+            f"{row['cpu']:7.1f} {cost['peak_mib']:9.0f} {row['mib']:6.0f} {b:6.2f} "
+            f"{phases['training']:9.1f} {after:7.1f}"
         )
+    print(f"within 1.5: {within} of {len(found)}")
+    for row in found:
+        epochs: dict[str, list[int]] = {}
+        for expert in row["experts"]:
+            epochs.setdefault(kind_of(expert["name"]), []).append(expert["epochs"])
+        text = ", ".join(f"{kind} {max(each)}" for kind, each in epochs.items())
+        print(f"{row['dataset']:18s} epochs: {text}")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(rows.main(__doc__ or "", "split", wanted, measure, table, preset="default", epochs=0))

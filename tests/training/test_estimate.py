@@ -7,7 +7,7 @@ import pytest
 from djgnn.errors import InputError
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.training import resolve
-from djgnn.training.estimate import estimate
+from djgnn.training.estimate import estimate, usual_epochs
 from djgnn.training.folds import with_splits
 
 GRAPH = random_splits(heterophilic_sbm(120))
@@ -23,6 +23,33 @@ def test_all_epochs_of_all_trainings_are_counted() -> None:
     plain = estimate(GRAPH, config.replace(experts=(), patience=None, epochs=7))
     assert plain.trainings == 1
     assert plain.seconds == plain.least_seconds
+
+
+def test_the_whole_is_the_sum_of_its_phases_and_follows_epochs_and_patience() -> None:
+    config = resolve("default", None, hidden_channels=8, experts=("features", "rows"))
+    found = estimate(GRAPH, config, reading=3.0, measures=100.0)
+    assert found.expected_seconds == pytest.approx(sum(found.phases.values()))
+    assert found.phases["reading"] == 3
+    assert found.phases["report"] > 100
+    assert found.phases["training"] < found.seconds
+    assert found.peak_mib > found.memory_mib
+    nodes = int(GRAPH.split(0).train.sum())
+    usual = [
+        usual_epochs("rows", nodes, config.replace(**changes).training)
+        for changes in ({"patience": None, "epochs": 9}, {"patience": 9}, {"epochs": 2})
+    ]
+    assert usual[0] == 9
+    assert usual[1] > 9
+    assert usual[2] == 2
+
+
+def test_plain_experts_are_tried_and_their_folds_counted() -> None:
+    graph, config = with_splits(heterophilic_sbm(120), resolve("full", None, epochs=9), 3)
+    names = ("shares", "forest", "features")
+    whole = estimate(graph, config.replace(hidden_channels=4, experts=names))
+    less = estimate(graph, config.replace(hidden_channels=4, experts=names[2:]))
+    assert (whole.trainings, less.trainings) == (3, 3)
+    assert whole.phases["training"] > less.phases["training"]
 
 
 def test_nothing_to_learn_from_is_an_error() -> None:

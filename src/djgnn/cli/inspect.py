@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from datetime import timedelta
+from time import perf_counter, process_time
 from typing import Annotated, Any
 
 from rich.console import Console
@@ -23,6 +24,8 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """What a graph is like: size, twins, leaks, heterophily, and what a fit on it would cost."""
+    start = perf_counter() - process_time()  # of the process, if it had a core to itself
+    from djgnn.cli.memory import largest_block, training_memory
     from djgnn.graph.convert import overflow_remark, scale_remark
     from djgnn.report.graph_card import measure_graph
     from djgnn.training.estimate import estimate
@@ -32,11 +35,15 @@ def inspect(
     config, graph = recipe.resolve(source.dataset), load(source)
     warn(overflow_remark(graph) or scale_remark(graph))
     say_reading(graph, as_json)
+    read = perf_counter() - start
     found = {**measure_graph(graph, seed), "cost": None}
+    measured = perf_counter() - start - read
     if cost and graph.y is not None:
+        where = choose_device(device)
         try:
             ready, config = with_splits(graph, config, seed=seed)
-            found["cost"] = asdict(estimate(ready, config, device=choose_device(device)))
+            with training_memory(largest_block(config, ready, where.type)):
+                found["cost"] = asdict(estimate(ready, config, 0, where, read, measured))
         except InputError:
             pass  # nothing to learn from: `fit` says what is missing
     if not as_json:
@@ -52,11 +59,14 @@ def _print(found: dict[str, Any]) -> None:
     rows, cost = list(card_rows(found)), found["cost"]
     if cost is not None:
         runs = f"{cost['trainings']} x {cost['epochs']} epochs of {cost['seconds_per_epoch']:.3g} s"
-        most, least = (timedelta(seconds=round(cost[k])) for k in ("seconds", "least_seconds"))
+        keys = ("expected_seconds", "seconds", "least_seconds")
+        whole, most, least = (timedelta(seconds=round(cost[k])) for k in keys)
         where = "GPU" if cost["device"] == "cuda" else f"CPU threads: {cost['threads']}"
-        time = f"at most {most} h ({runs}, {where}); {least} h if it stops at once"
-        memory = f"{cost['memory_mib']:,.0f} MiB beside libraries and data"
-        rows += [("fit here, time", time), ("fit here, memory", memory)]
+        parts = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in cost["phases"].items())
+        time = f"about {whole} h from the command to the page ({parts}; {where})"
+        bounds = f"at most {most} h ({runs}); {least} h if all stop at once"
+        memory = f"about {cost['peak_mib']:,.0f} MiB"
+        rows += [("fit here, time", time), ("its networks", bounds), ("fit here, memory", memory)]
     for name, value in rows:
         table.add_row(escape(name), escape(value))
     console.print(table)

@@ -1,6 +1,7 @@
-"""What a fit will cost here: a few epochs are run and timed, the rest is arithmetic."""
+"""What a fit will cost here: a few epochs of every expert are timed, the rest is experience."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,10 +9,14 @@ import torch
 
 from djgnn.graph import Graph, Split
 from djgnn.graph.checks import check_trainable
+from djgnn.graph.table_rules import column_groups
 from djgnn.model import DJGNN, DJExperts
-from djgnn.model.experts import Member, members
+from djgnn.model.config import PLAIN_NAMES
+from djgnn.model.experts import Member, kind_of, members
 from djgnn.model.plain import PlainExpert
-from djgnn.training.config import RunConfig
+from djgnn.training.config import MANY_NODES, RunConfig, TrainConfig
+from djgnn.training.experts import ALWAYS
+from djgnn.training.importance import MOST_GROUPS, REPEATS, SECONDS
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets, fit
 from djgnn.training.progress import Hooks
@@ -23,16 +28,39 @@ PROBE_SECONDS = 1.5
 # Over hundreds of epochs the C library keeps some freed memory in fragments.
 FRAGMENTS = 1.15
 
+EPOCHS: dict[str, tuple[int, int]] = {
+    "boosting": (6, 10),
+    "propagation": (4, 4),
+    "shares": (1, 1),
+    "forest": (1, 1),
+}
+USUAL_EPOCHS = (55, 80)
+"""After how many epochs experts stop with ``patience="auto"``, on few and on many training nodes;
+medians over data sets, `benchmarks/estimate.py` prints them."""
+BEST_EPOCH = 60
+"""A usual best epoch, with a patience of so many epochs after it."""
+TREE_NODES = 20_000
+TREE_SECONDS = {"boosting": 6.5e-5, "forest": 3.5e-4}
+"""Seconds of a step for a node, on graphs that are too large to try it."""
+OTHER_FOLDS = 0.25
+"""Chance that a network that must prove itself in the first fold is trained in the others."""
+PASS = 0.3
+"""Time of an evaluation as a share of that of an epoch."""
+PAGE_SECONDS, NODE_SECONDS, PAGE_MIB = 2.5, 2e-5, 110.0
+"""What predictions and page take at least, and what else for a node; memory of the page."""
+
 
 @dataclass(frozen=True)
 class CostEstimate:
     """Time and memory of a fit.
 
     `trainings` counts the networks, each trained by itself; `seconds_per_epoch` is their mean.
-    Plain experts take little beside them and are left out.
     `seconds` is for all epochs of the configuration; early stopping ends most runs before.
     `least_seconds` is for a run that stops as early as its patience allows and gives its experts up
-    after the first fold.
+    after the first fold. Both are of networks alone, as is `memory_mib`, beside libraries and data.
+
+    `expected_seconds` and `peak_mib` are of the whole command as experience has it: start, reading,
+    checks, all experts with early stopping, calibration, predictions, page; `phases` parts them.
     """
 
     epochs: int
@@ -43,15 +71,18 @@ class CostEstimate:
     memory_mib: float
     device: str
     threads: int
-
-
-def _trained(module: DJGNN | DJExperts) -> list[Member]:
-    """The members that follow a gradient; plain ones take seconds."""
-    return [own for own in members(module) if not isinstance(own.module, PlainExpert)]
+    expected_seconds: float
+    peak_mib: float
+    phases: dict[str, float]
 
 
 def estimate(
-    graph: Graph, config: RunConfig, split: int = 0, device: torch.device | str = "cpu"
+    graph: Graph,
+    config: RunConfig,
+    split: int = 0,
+    device: torch.device | str = "cpu",
+    reading: float = 0.0,
+    measures: float = 0.0,
 ) -> CostEstimate:
     """Run a few epochs of every training that a fit consists of, and extrapolate.
 
@@ -60,6 +91,8 @@ def estimate(
         config: What would be fitted.
         split: Which split.
         device: Where.
+        reading: Seconds that starting and reading the graph took.
+        measures: Seconds that its measures took, which the page has, too.
 
     Raises:
         InputError: If the split has nothing to learn from or to select on.
@@ -67,43 +100,126 @@ def estimate(
     parts = graph.split(split)
     check_trainable(graph.y, parts.train, parts.val, graph.num_classes, graph.metric)
     with suitable_threads(graph, torch.device(device)) as threads:
-        return _probe(graph, parts, config, torch.device(device), threads)
+        return _probe(graph, parts, config, torch.device(device), threads, reading, measures)
 
 
 def _probe(
-    graph: Graph, parts: Split, config: RunConfig, where: torch.device, threads: int
+    graph: Graph,
+    parts: Split,
+    config: RunConfig,
+    where: torch.device,
+    threads: int,
+    reading: float,
+    measures: float,
 ) -> CostEstimate:
     """The members of the first fold are tried; those of the others take as long."""
-    memory = PeakMemory(where.type)
-    begun = time.perf_counter()
+    memory, begun = PeakMemory(where.type), time.perf_counter()
     module, inputs = build_djgnn(config, graph, where)
     targets = Targets.of(graph, parts, where)
     built = time.perf_counter() - begun
-    training, every, folds = config.training, _trained(module), config.model.folds or 1
-    trained = every[: len(every) // folds]
-    short = replace(training, epochs=MOST_EPOCHS, patience=None)
-    epoch, most = 0.0, PROBE_SECONDS / len(trained)
-    for network in trained:
-        initialize(network.module, 0)
-        marks = [time.perf_counter()]
-
-        def enough(marks: list[float] = marks) -> bool:
-            marks.append(time.perf_counter())
-            return len(marks) > LEAST_EPOCHS + 1 and marks[-1] - marks[0] > most
-
-        own = network.inputs_of(inputs)
-        fit(network.module, own, targets, short, seeded(0, where), Hooks(stop=enough))
-        epoch += float(np.median(np.diff(marks)[1:]))  # the first warms up
-    soonest = 1
+    training, folds = config.training, config.model.folds or 1
+    of_fold = _first_fold(module, folds)
+    trained = [own for own in of_fold if not isinstance(own.module, PlainExpert)]
+    steps = {own.name: _step(own, inputs, targets, training, len(trained)) for own in trained}
+    held = memory.mib()
+    for own in of_fold:
+        if own.name not in steps:
+            steps[own.name] = _plain_step(own, inputs, targets, training)
+    nodes = targets.train.numel()
+    spent = [
+        _times(kind, folds) * step * usual_epochs(kind, nodes, training)
+        for kind, step in ((kind_of(name), step) for name, step in steps.items())
+    ]
+    epoch, soonest = sum(steps[own.name] for own in trained), 1
     while not training.ends([0.0] * soonest, 0):
         soonest += 1
+    phases = {
+        "reading": reading,
+        "training": built + sum(spent),
+        "predictions": _importance(graph, PASS * sum(steps.values())),
+        "report": built + measures + PAGE_SECONDS + NODE_SECONDS * graph.num_nodes,
+    }
     return CostEstimate(
         epochs=training.epochs,
-        trainings=len(every),
+        trainings=len(trained) * folds,
         seconds_per_epoch=epoch / len(trained),
         seconds=built + training.epochs * folds * epoch,
         least_seconds=built + soonest * epoch,
-        memory_mib=FRAGMENTS * memory.mib(),
+        memory_mib=FRAGMENTS * held,
         device=where.type,
         threads=threads,
+        expected_seconds=sum(phases.values()),
+        peak_mib=_peak(memory, FRAGMENTS * held),
+        phases=phases,
     )
+
+
+def _first_fold(module: DJGNN | DJExperts, folds: int) -> Sequence[Member]:
+    every = members(module)
+    return every[: len(every) // folds]
+
+
+def _step(
+    own: Member, inputs: tuple[object, object], targets: Targets, training: TrainConfig, others: int
+) -> float:
+    """Seconds of an epoch of a network; the first one warms up."""
+    initialize(own.module, 0)
+    marks = [time.perf_counter()]
+
+    def enough() -> bool:
+        marks.append(time.perf_counter())
+        return len(marks) > LEAST_EPOCHS + 1 and marks[-1] - marks[0] > PROBE_SECONDS / others
+
+    short = replace(training, epochs=MOST_EPOCHS, patience=None)
+    generator = seeded(0, targets.train.device)
+    fit(own.module, own.inputs_of(inputs), targets, short, generator, Hooks(stop=enough))
+    return float(np.median(np.diff(marks)[1:]))
+
+
+def _plain_step(
+    own: Member, inputs: tuple[object, object], targets: Targets, training: TrainConfig
+) -> float:
+    """Seconds of a step of an expert that follows no gradient."""
+    kind, n = kind_of(own.name), own.model.num_nodes
+    if kind in TREE_SECONDS and n > TREE_NODES:
+        return TREE_SECONDS[kind] * n
+    initialize(own.module, 0)
+    begun, one = time.perf_counter(), replace(training, epochs=1)
+    fit(own.module, own.inputs_of(inputs), targets, one, seeded(0, targets.train.device))
+    return time.perf_counter() - begun
+
+
+def usual_epochs(kind: str, nodes: int, training: TrainConfig) -> int:
+    """How many epochs a kind of expert usually takes on so many training nodes.
+
+    Example:
+        >>> usual_epochs("deep", 100, TrainConfig(epochs=70, patience=None))
+        70
+        >>> usual_epochs("forest", 100, TrainConfig(epochs=70, patience=None))
+        1
+    """
+    usual = EPOCHS.get(kind, USUAL_EPOCHS)[nodes >= MANY_NODES]
+    if training.patience is None and kind not in PLAIN_NAMES:
+        usual = training.epochs
+    elif isinstance(training.patience, int) and kind not in PLAIN_NAMES:
+        usual = BEST_EPOCH + training.patience
+    return min(usual, training.epochs)
+
+
+def _times(kind: str, folds: int) -> float:
+    """In how many folds an expert is trained."""
+    return folds if kind in ALWAYS else 1 + OTHER_FOLDS * (folds - 1)
+
+
+def _importance(graph: Graph, once: float) -> float:
+    """Seconds that the importance of columns takes, where a pass takes so long."""
+    groups = min(MOST_GROUPS, len(column_groups(graph) or [1])) if graph.num_features else 0
+    rough = REPEATS * groups * once
+    return 0.0 if rough > 3 * SECONDS else rough
+
+
+def _peak(memory: PeakMemory, trained: float) -> float:
+    """Of the process: libraries, data, and the larger of training and page."""
+    if memory.device == "cuda":
+        return trained
+    return float(memory.before + max(trained, PAGE_MIB))
