@@ -18,8 +18,9 @@ from djgnn.errors import DJGNNWarning
 from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.model import DJGNN, DJExperts
 from djgnn.model.experts import expert_configs
-from djgnn.training import Fitted, RunConfig, experts, resolve, train
+from djgnn.training import Fitted, RunConfig, expert, resolve, train
 from djgnn.training.calibration import temperature
+from djgnn.training.expert import rates_of, without_idle_jumps
 from djgnn.training.experts import _dropped, fit_experts
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets, fit
@@ -86,7 +87,7 @@ def test_an_expert_is_trained_as_if_it_were_alone() -> None:
         alone, own_inputs = build_djgnn(own, GRAPH)
         seed = 3 + zlib.crc32(name.encode())
         initialize(alone, seed)
-        rates = experts.rates_of(alone, config.training, TARGETS.train.numel())
+        rates = rates_of(alone, config.training, TARGETS.train.numel())
         single = fit(alone, own_inputs, TARGETS, rates, seeded(seed))
         record = fitted.experts[number]
         assert (record.epoch, record.epochs) == (single.epoch, len(single.history))
@@ -170,7 +171,7 @@ def test_jumps_are_dropped_one_by_one_while_validation_is_no_worse(
         gone.append(left.pop(least))
     assert left
     assert {"jump2", "jump5"} <= set(gone)
-    after = experts._without_idle_jumps(fitted, inputs, TARGETS, config.training)
+    after = without_idle_jumps(fitted, inputs, TARGETS, config.training)
     assert after.module is module
     named = zip(module.branch_names, module.mixture.alpha.tolist(), strict=True)
     assert {name for name, alpha in named if alpha == 0} == set(gone) == set(_dropped(module))
@@ -185,7 +186,7 @@ def test_a_number_of_jumps_that_was_asked_for_is_kept() -> None:
     module, inputs = build_djgnn(config, GRAPH)
     fitted = fit(module, inputs, TARGETS, config.training)
     torch.nn.init.normal_(module.mixture.weights[0], generator=seeded(1))
-    assert experts._without_idle_jumps(fitted, inputs, TARGETS, config.training) is fitted
+    assert without_idle_jumps(fitted, inputs, TARGETS, config.training) is fitted
     assert _dropped(module) == ()
 
 
@@ -197,7 +198,7 @@ def test_an_expert_that_diverges_is_left_out(monkeypatch: pytest.MonkeyPatch) ->
             torch.nn.init.constant_(module.homophilic.weights[0], float("nan"))
         return fit(module, *rest)
 
-    monkeypatch.setattr(experts, "fit", spoil)
+    monkeypatch.setattr(expert, "fit", spoil)
     with pytest.warns(DJGNNWarning, match="expert given left out: training diverged"):
         fitted, inputs = run(config)
     assert [record.name for record in fitted.experts] == ["features", "rows"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -158,11 +158,18 @@ def csr_product(matrix: Tensor, dense: Tensor, out: Tensor | None = None) -> Ten
 
 
 def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """A CSR tensor, unchecked, without torch's warnings: CSR is in beta, checks are off."""
+    """A CSR tensor, unchecked, without torch's warnings."""
+    _warn_once()
+    return torch.sparse_csr_tensor(indptr, indices, values, shape, check_invariants=False)
+
+
+@cache
+def _warn_once() -> None:
+    """Let torch say unheard, once for the process, that CSR is in beta and its checks are off."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly")
-        return torch.sparse_csr_tensor(indptr, indices, values, shape, check_invariants=False)
+        warnings.simplefilter("ignore")
+        zero = torch.zeros(1, dtype=torch.int64)
+        torch.sparse_csr_tensor(zero, zero[:0], zero[:0], (0, 0), check_invariants=False)
 
 
 def _csr(matrix: sp.csr_array, dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -87,6 +87,11 @@ class Checkpoint:
         file = self.path.with_name(f"{name}.safetensors")
         return Checkpoint(file, f"{self.key}/{name}", self.every, self.group)
 
+    def forget(self) -> None:
+        """Delete the file: the run begins anew."""
+        if self.group.first:
+            self.path.unlink(missing_ok=True)
+
     @property
     def due(self) -> bool:
         """Whether it is time to write again."""

@@ -106,15 +106,15 @@ class TrainConfig:
             losses: On validation, of all epochs so far.
             best: The best epoch.
             rival: The lowest validation loss of other experts.
-            hopeless: A loss that a training must be below after 25 epochs, and before, from the
-                sixth on, below so many times as much as the square of 25 / epochs.
+            hopeless: So many times the rival's loss a training must be below after 25 epochs, and
+                before, from the sixth on, so many times more as the square of 25 / epochs.
         """
         if len(losses) >= self.epochs:
             return True
         if self.patience != "auto":
             return self.patience is not None and len(losses) - 1 - best >= self.patience
         early = max(1.0, LEAST_PATIENCE / len(losses)) ** 2
-        if len(losses) > FIRST and losses[best] > early * hopeless:
+        if len(losses) > FIRST and losses[best] > early * hopeless * rival:
             return True
         behind = losses[best] > (1 + BEHIND) * rival and len(losses) > MOST_PATIENCE
         mark, gain, most = 0, LEAST_GAIN, MOST_PATIENCE

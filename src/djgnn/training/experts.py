@@ -11,31 +11,33 @@ import dataclasses
 import math
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from djgnn.errors import DJGNNWarning
 from djgnn.model import DJGNN, DJExperts
 from djgnn.model.config import PLAIN_NAMES
 from djgnn.model.experts import kind_of
 from djgnn.model.mixed import Mixed
-from djgnn.model.plain import PlainExpert
 from djgnn.training import calibration
-from djgnn.training.config import MANY_NODES, TrainConfig
-from djgnn.training.decoupled import prepare
+from djgnn.training.config import TrainConfig
 from djgnn.training.evidence import Evidence, averaging_gain
-from djgnn.training.inputs import initialize, seeded
-from djgnn.training.loop import ExpertRecord, Fitted, Targets, fit
+from djgnn.training.expert import Training
+from djgnn.training.inputs import initialize
+from djgnn.training.lanes import in_turn
+from djgnn.training.loop import ExpertRecord, Fitted, Targets
 from djgnn.training.mixing import learned, mixing_weights
-from djgnn.training.passes import choose_passes
 from djgnn.training.progress import EpochRecord, Hooks
 from djgnn.training.selection import decision, score
+from djgnn.training.threads import lanes
 
 ALWAYS: tuple[str, ...] = (*PLAIN_NAMES, "features", "profile")
 """Experts that are trained in every fold: quick ones, and what the graph must surpass."""
@@ -77,42 +79,71 @@ def fit_experts(
     """
     hooks, folds = hooks or Hooks(), [targets] if isinstance(targets, Targets) else list(targets)
     found: dict[str, Fitted] = {}
-    trouble: FloatingPointError | None = None
-    diverged: list[str] = []
-    rivals, idle, device = [math.inf] * len(folds), set[str](), folds[0].train.device
-    judged = False
+    diverged: dict[str, FloatingPointError] = {}
     # By name: what becomes of an expert does not depend on which others there are.
     seeds = {name: seed + zlib.crc32(name.encode()) for name in module.names}
-    for (name, expert), k in zip(module.experts.items(), _folds_of(module), strict=True):
-        if k == 1 and not judged:
-            judged = True
-            idle |= _idle(found, folds[0])
+    hopeless = HOPELESS if len(folds) > 1 else math.inf
+    trainings = [
+        Training(name, module, inputs, folds[k], config, seeds[name], k, hopeless)
+        for name, k in zip(module.names, _folds_of(module), strict=True)
+    ]
+    # A recording is of one training after the other, and batches are there to save memory.
+    most = lanes() if hooks.observer is None and config.batch_size is None else 1
+    for first in (True, False):
+        wanted = [t for t in trainings if (t.fold == 0) == first]
+        if wanted and not first:
+            idle = {*_idle(found, folds[0]), *diverged}
+            wanted = [t for t in wanted if kind_of(t.name) not in idle]
             if hooks.on_plan is not None:
                 hooks.on_plan([n for n in module.names if kind_of(n) not in idle])
-        if kind_of(name) in idle:
-            continue
-        own, generator = module.inputs_of(name, inputs), seeded(seeds[name], device)
-        rates = rates_of(expert, config, folds[k].train.numel())
-        prepare(expert, own, config, seeds[name])
-        try:
-            bounds = rivals[k], HOPELESS * rivals[k] if len(folds) > 1 else math.inf
-            fitted = fit(expert, own, folds[k], rates, generator, _of(hooks, name), *bounds)
-            rivals[k] = min(rivals[k], fitted.validation_loss)
-        except FloatingPointError as error:
-            trouble = error
-            warnings.warn(f"expert {name} left out: {error}", DJGNNWarning, stacklevel=2)
-            idle.add(kind_of(name))
-            diverged.append(kind_of(name))
-            continue
-        found[name] = _without_idle_jumps(fitted, own, folds[k], config)
-        if fitted.interrupted:
+        for name, result in _results(wanted, hooks, most):
+            if isinstance(result, Fitted):
+                found[name] = result
+                continue
+            diverged[kind_of(name)] = result
+            warnings.warn(f"expert {name} left out: {result}", DJGNNWarning, stacklevel=2)
+        if any(each.interrupted for each in found.values()):
             break
     for name, expert in module.experts.items():
         if name not in found:  # diverged or never begun: weights that are numbers, for one seed one
             initialize(expert, seeds[name])
     if not found:
-        raise trouble or FloatingPointError("training diverged: there is no expert")
+        nobody = FloatingPointError("training diverged: there is no expert")
+        raise next(iter(diverged.values()), nobody)
     return dataclasses.replace(_mixed(module, found, folds), diverged=tuple(diverged))
+
+
+def _results(
+    trainings: Sequence[Training], hooks: Hooks, most: int
+) -> Iterator[tuple[str, Fitted | FloatingPointError]]:
+    """Train experts, at most so many at a time, up to the first one that is interrupted.
+
+    A network is compared with those before it. Where it was trained beside one of them, and what
+    became of that one would have ended it at another epoch, it is trained again: the result does
+    not depend on how many were trained at a time.
+    """
+    rivals: dict[int, float] = {}
+
+    def rival(fold: int) -> float:
+        return rivals.get(fold, math.inf)
+
+    jobs = [(partial(t.run, partial(rival, t.fold)), _of(hooks, t.name)) for t in trainings]
+    with closing(in_turn(jobs, most)) as results:
+        for each, (job, own), result in zip(trainings, jobs, results, strict=True):
+            try:
+                fitted = result()
+                if most > 1 and each.differs(fitted, rival(each.fold)):
+                    if own.checkpoint is not None:
+                        own.checkpoint.forget()
+                    fitted = job(own)
+            except FloatingPointError as error:
+                yield each.name, error
+                continue
+            if kind_of(each.name) not in PLAIN_NAMES:  # what networks need time to surpass
+                rivals[each.fold] = min(rival(each.fold), fitted.validation_loss)
+            yield each.name, fitted
+            if fitted.interrupted:
+                return
 
 
 def _folds_of(module: Mixed) -> list[int]:
@@ -159,19 +190,6 @@ def _counts(targets: Targets) -> NDArray[np.float64] | None:
         return None
     counts = targets.class_weight.cpu().numpy().astype(np.float64)[targets.labels[1]]
     return np.asarray(counts * counts.size / max(counts.sum(), np.finfo(np.float64).tiny))
-
-
-def rates_of(expert: nn.Module, config: TrainConfig, nodes: int) -> TrainConfig:
-    """How to train an expert on so many nodes: at the rates of its branch, if it has one alone.
-
-    A plain expert has epochs and patience of its own.
-    """
-    if isinstance(expert, PlainExpert):
-        epochs = min(config.epochs, expert.epochs)
-        return dataclasses.replace(config, epochs=epochs, patience=expert.patience)
-    branches = expert.parts if isinstance(expert, DJGNN) else ()
-    lr, decay = branches[0].rates(nodes >= MANY_NODES) if len(branches) == 1 else (1.0, 1.0)
-    return dataclasses.replace(config, lr=lr * config.lr, weight_decay=decay * config.decay(nodes))
 
 
 def _of(hooks: Hooks, name: str) -> Hooks:
@@ -310,34 +328,3 @@ def _dropped(module: Any) -> tuple[str, ...]:
         return ()
     named = zip(module.branch_names, module.mixture.alpha.tolist(), strict=True)
     return tuple(name for name, alpha in named if alpha == 0)
-
-
-@torch.no_grad()
-def _without_idle_jumps(
-    fitted: Fitted, inputs: tuple[Any, Any], targets: Targets, config: TrainConfig
-) -> Fitted:
-    """Take out the jumps without which validation is no worse, one after the other.
-
-    Only automatic jumps are taken out: a number that was asked for is kept.
-    """
-    module = fitted.module
-    if not isinstance(module, DJGNN) or module.config.num_jumps != "auto" or module.jumps is None:
-        return fitted
-    passes: Any = choose_passes(module, inputs, targets, config)
-    added, mixture = passes.added(targets.val), module.mixture
-
-    def loss(first: Tensor) -> float:
-        return float(F.cross_entropy(mixture.rest(first), targets.val_y))
-
-    total = added.sum(dim=1) + mixture.biases[0]
-    far = [module.branch_names.index(name) for name in module.jumps.labels[1:]]
-    best = loss(total)
-    while far:
-        losses = [loss(total - added[:, k]) for k in far]
-        least = int(np.argmin(losses))
-        if losses[least] > best:
-            break
-        number, best = far.pop(least), losses[least]
-        total = total - added[:, number]
-        mixture.drop(number)
-    return dataclasses.replace(fitted, logits=passes.evaluate())

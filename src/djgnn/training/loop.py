@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -156,7 +156,7 @@ def fit(
     config: TrainConfig,
     generator: torch.Generator | None = None,
     hooks: Hooks | None = None,
-    rival: float = math.inf,
+    rival: Callable[[], float] = lambda: math.inf,
     hopeless: float = math.inf,
 ) -> Fitted:
     """Train a model and return it at its best epoch on validation, by ``config.select``.
@@ -173,8 +173,8 @@ def fit(
         config: How to train.
         generator: Source of dropout's randomness.
         hooks: Progress, early end, checkpoint, recording.
-        rival: The lowest validation loss of other experts, see :meth:`TrainConfig.ends`.
-        hopeless: A loss that this one must soon be below, likewise.
+        rival: The lowest validation loss of other experts so far, see :meth:`TrainConfig.ends`.
+        hopeless: So many times it this one must soon be below, likewise.
 
     Raises:
         FloatingPointError: If training diverged before any epoch could be kept.
@@ -216,7 +216,7 @@ def fit(
             _keep_halves(run, halves, logits[targets.val])
             _keep(run, record, logits, decisions[targets.nodes[2]], module, config.select)
             held_out = [each.validation_loss for each in run.history]
-            run.ended = config.ends(held_out, run.kept_epoch, rival, hopeless)
+            run.ended = config.ends(held_out, run.kept_epoch, rival(), hopeless)
             if hooks.observer is not None:
                 hooks.observer(record, module, passes.encoding, logits)
             if hooks.on_epoch is not None:

@@ -19,7 +19,11 @@ GAIN = 1.1
 """So many times faster must several threads be than one to be used."""
 QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
-_chosen: list[int] = []
+LANE_NODES, MOST_LANES = 1000, 4
+"""Fewer nodes gain nothing by training experts at the same time; more lanes gain hardly more."""
+
+_chosen: list[tuple[int, int]] = []
+"""Threads and lanes of the run."""
 
 
 @contextmanager
@@ -43,8 +47,10 @@ def suitable_threads(graph: Graph, device: torch.device, known: int | None = Non
         return
     before = torch.get_num_threads()
     small = graph.num_nodes < LARGE_NODES and graph.num_edges < LARGE_EDGES
-    number = known or (1 if small else _useful(min(before, available())))
-    _chosen.append(number)
+    most = min(before, available())
+    number = known or (1 if small else _useful(most))
+    many = small and graph.num_nodes >= LANE_NODES and not torch.distributed.is_initialized()
+    _chosen.append((number, min(most, MOST_LANES) if many and number == 1 else 1))
     torch.set_num_threads(number)
     try:
         with threadpool_limits(number):
@@ -52,6 +58,14 @@ def suitable_threads(graph: Graph, device: torch.device, known: int | None = Non
     finally:
         torch.set_num_threads(before)
         _chosen.pop()
+
+
+def lanes() -> int:
+    """How many experts of the run may be trained at the same time, each by one thread.
+
+    Those never wait for each other, so a busy machine does not make them slower than one.
+    """
+    return _chosen[-1][1] if _chosen else 1
 
 
 def available(quota: Path = QUOTA) -> int:

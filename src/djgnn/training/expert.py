@@ -1,0 +1,124 @@
+"""The training of one expert: its rates, its best epoch, the jumps that it can do without."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from djgnn.model import DJGNN
+from djgnn.model.mixed import Mixed
+from djgnn.model.plain import PlainExpert
+from djgnn.training.config import MANY_NODES, TrainConfig
+from djgnn.training.decoupled import prepare
+from djgnn.training.inputs import seeded
+from djgnn.training.loop import Fitted, Targets, fit
+from djgnn.training.passes import choose_passes
+from djgnn.training.progress import Hooks, Progress
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """One expert of one fold, from fresh weights to its best epoch.
+
+    Args:
+        name: The expert.
+        mixture: That it belongs to.
+        inputs: x and structure of the mixture.
+        targets: Labels to learn from and select on.
+        config: How to train, the same for every expert.
+        seed: Of weights and dropout.
+        fold: The number of the fold.
+        hopeless: So many times behind another expert it is soon given up.
+    """
+
+    name: str
+    mixture: Mixed
+    inputs: tuple[Any, Any]
+    targets: Targets
+    config: TrainConfig
+    seed: int
+    fold: int
+    hopeless: float
+
+    @cached_property
+    def rates(self) -> TrainConfig:
+        """How it is trained."""
+        return rates_of(self._expert, self.config, self.targets.train.numel())
+
+    @property
+    def _expert(self) -> nn.Module:
+        return self.mixture.experts[self.name]
+
+    def run(self, rival: Callable[[], float], hooks: Hooks) -> Fitted:
+        """Train it, beside others of the fold whose lowest loss `rival` tells."""
+        expert, own = self._expert, self.mixture.inputs_of(self.name, self.inputs)
+        prepare(expert, own, self.config, self.seed)
+        generator = seeded(self.seed, self.targets.train.device)
+        bounds = rival, self.hopeless
+        fitted = fit(expert, own, self.targets, self.rates, generator, hooks, *bounds)
+        return without_idle_jumps(fitted, own, self.targets, self.config)
+
+    def differs(self, fitted: Fitted, rival: float) -> bool:
+        """Whether its epochs would be more or fewer, had this rival been known all the time."""
+        run, select = Progress(), self.rates.select
+        losses = [each.validation_loss for each in fitted.history]
+        for n, record in enumerate(fitted.history, 1):
+            if record.merit(select) > run.best(select) and math.isfinite(record.validation_loss):
+                run.kept_epoch = record.epoch
+            run.history.append(record)
+            if self.rates.ends(losses[:n], run.kept_epoch, rival, self.hopeless):
+                return n < len(losses)
+        return not fitted.interrupted
+
+
+def rates_of(expert: nn.Module, config: TrainConfig, nodes: int) -> TrainConfig:
+    """How to train an expert on so many nodes: at the rates of its branch, if it has one alone.
+
+    A plain expert has epochs and patience of its own.
+    """
+    if isinstance(expert, PlainExpert):
+        epochs = min(config.epochs, expert.epochs)
+        return dataclasses.replace(config, epochs=epochs, patience=expert.patience)
+    branches = expert.parts if isinstance(expert, DJGNN) else ()
+    lr, decay = branches[0].rates(nodes >= MANY_NODES) if len(branches) == 1 else (1.0, 1.0)
+    return dataclasses.replace(config, lr=lr * config.lr, weight_decay=decay * config.decay(nodes))
+
+
+@torch.no_grad()
+def without_idle_jumps(
+    fitted: Fitted, inputs: tuple[Any, Any], targets: Targets, config: TrainConfig
+) -> Fitted:
+    """Take out the jumps without which validation is no worse, one after the other.
+
+    Only automatic jumps are taken out: a number that was asked for is kept.
+    """
+    module = fitted.module
+    if not isinstance(module, DJGNN) or module.config.num_jumps != "auto" or module.jumps is None:
+        return fitted
+    passes: Any = choose_passes(module, inputs, targets, config)
+    added, mixture = passes.added(targets.val), module.mixture
+
+    def loss(first: Tensor) -> float:
+        return float(F.cross_entropy(mixture.rest(first), targets.val_y))
+
+    total = added.sum(dim=1) + mixture.biases[0]
+    far = [module.branch_names.index(name) for name in module.jumps.labels[1:]]
+    best = loss(total)
+    while far:
+        losses = [loss(total - added[:, k]) for k in far]
+        least = int(np.argmin(losses))
+        if losses[least] > best:
+            break
+        number, best = far.pop(least), losses[least]
+        total = total - added[:, number]
+        mixture.drop(number)
+    return dataclasses.replace(fitted, logits=passes.evaluate())

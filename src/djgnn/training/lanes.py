@@ -1,0 +1,77 @@
+"""Trainings ahead of their turn, on cores that would be idle, with the results of one by one."""
+
+from __future__ import annotations
+
+import dataclasses
+import queue
+import threading
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import torch
+
+from djgnn.training.loop import Fitted
+from djgnn.training.progress import EpochRecord, Hooks
+
+Job = Callable[[Hooks], Fitted]
+
+
+def in_turn(jobs: Sequence[tuple[Job, Hooks]], lanes: int) -> Generator[Callable[[], Fitted]]:
+    """Start trainings in order, so many at a time, and give what waits for each, in order.
+
+    Whoever asks for a result hears of its epochs meanwhile, in the own thread. Trainings that
+    nobody asked for are stopped when the iterator is closed.
+
+    Args:
+        jobs: What is trained, each with its hooks.
+        lanes: How many at a time; with one, each begins when its result is asked for.
+    """
+    if lanes == 1:
+        yield from (partial(job, hooks) for job, hooks in jobs)
+        return
+    over = threading.Event()
+    with ThreadPoolExecutor(lanes, initializer=_one_thread) as pool:
+        try:
+            yield from [_Lane(pool, job, hooks, over).result for job, hooks in jobs]
+        finally:
+            over.set()
+            pool.shutdown(cancel_futures=True)
+
+
+class _Lane:
+    """A training in a thread of its own, whose epochs are heard in another."""
+
+    def __init__(
+        self, pool: ThreadPoolExecutor, job: Job, hooks: Hooks, over: threading.Event
+    ) -> None:
+        self.hooks, self.job, self.over = hooks, job, over
+        self.heard: queue.SimpleQueue[tuple[int, EpochRecord] | None] = queue.SimpleQueue()
+        self.future = pool.submit(self._run)
+
+    def _run(self) -> Fitted:
+        stop, hooks = self.hooks.stop, self.hooks
+        own = dataclasses.replace(
+            hooks,
+            on_epoch=lambda epochs, record: self.heard.put((epochs, record)),
+            stop=lambda: self.over.is_set() or (stop is not None and stop()),
+        )
+        try:
+            return self.job(own)
+        finally:
+            self.heard.put(None)
+
+    def result(self) -> Fitted:
+        """What was trained, once it has ended."""
+        while (heard := self.heard.get()) is not None:
+            if self.hooks.on_epoch is not None:
+                self.hooks.on_epoch(*heard)
+        return self.future.result()
+
+
+def _one_thread() -> None:
+    """Libraries count the threads of each thread apart."""
+    from threadpoolctl import threadpool_limits
+
+    torch.set_num_threads(1)
+    threadpool_limits(1)

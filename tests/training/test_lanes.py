@@ -1,0 +1,162 @@
+"""Experts that are trained at the same time end as if they were trained one after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from djgnn.graph import cross_folds, heterophilic_sbm, random_splits
+from djgnn.training import Fitted, RunConfig, experts, resolve, threads, train
+from djgnn.training.checkpoint import Checkpoint
+from djgnn.training.expert import Training
+from djgnn.training.inputs import build_djgnn
+from djgnn.training.loop import Targets
+from djgnn.training.progress import EpochRecord, Hooks
+
+GRAPH = random_splits(heterophilic_sbm(160, hub_size=1))
+
+
+@pytest.fixture
+def several(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Sets how many experts are trained at a time."""
+    before = torch.get_num_threads()
+
+    def to(lanes: int) -> None:
+        monkeypatch.setattr(threads, "LANE_NODES", 0)
+        monkeypatch.setattr(threads, "available", lambda: lanes)
+        torch.set_num_threads(lanes)
+
+    yield to  # type: ignore[misc]
+    torch.set_num_threads(before)
+
+
+def small(**changes: Any) -> RunConfig:
+    sizes = {"hidden_channels": 8, "epochs": 70, "patience": "auto", "lr": 0.03}
+    return resolve("default", None, **{**sizes, **changes})
+
+
+def run(config: RunConfig, graph: Any = GRAPH, **hooks: Any) -> Fitted:
+    module, inputs = build_djgnn(config, graph)
+    return train(module, inputs, graph, 0, config.training, 0, Hooks(**hooks))[0]
+
+
+def same(one: Fitted, other: Fitted) -> None:
+    assert one.history == other.history
+    assert torch.equal(one.logits, other.logits)
+    ours, theirs = one.module.state_dict(), other.module.state_dict()
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[key], theirs[key]) for key in ours)
+
+
+@pytest.mark.parametrize("folds", [None, 2])
+def test_the_result_is_that_of_one_after_the_other(several: Any, folds: int | None) -> None:
+    graph = GRAPH if folds is None else cross_folds(heterophilic_sbm(160), folds)
+    config, heard = small(folds=folds), list[EpochRecord]()
+
+    def follow(epochs: int, record: EpochRecord) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        heard.append(record)
+
+    several(1)
+    alone = run(config, graph)
+    several(3)
+    together = run(config, graph, on_epoch=follow)
+    same(alone, together)
+    names = list(dict.fromkeys(record.expert for record in heard))
+    assert names == [record.name for record in together.experts]  # in turn
+    assert set(heard) >= set(together.history)  # more, where one had to be trained again
+
+
+def test_a_stopped_run_is_continued_to_the_same_end(several: Any, tmp_path: Path) -> None:
+    several(2)
+    config, whole = small(), run(small())
+    place = Checkpoint(tmp_path / "run", "key", every=0.0)
+    asked = 0
+
+    def enough() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 100
+
+    part = run(config, checkpoint=place, stop=enough)
+    assert part.interrupted
+    assert len(part.history) < len(whole.history)
+    same(whole, run(config, checkpoint=place))
+
+
+def test_an_error_ends_all_of_them(several: Any) -> None:
+    several(2)
+
+    def fails(epochs: int, record: EpochRecord) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(small(epochs=10_000, patience=None), on_epoch=fails)
+    assert threading.active_count() == 1 + sum(
+        not each.name.startswith("ThreadPool") for each in threading.enumerate()[1:]
+    )
+
+
+@dataclasses.dataclass
+class Pretended:
+    """A training that ends as its rival tells, and after another one, if it has to wait."""
+
+    name: str
+    loss: float
+    ended: threading.Event
+    after: threading.Event | None = None
+    runs: int = 0
+    fold: int = 0
+
+    def run(self, rival: Callable[[], float], hooks: Hooks) -> Any:
+        self.runs += 1
+        if self.after is not None:
+            assert self.after.wait(10)
+        made = Made(rival(), self.loss)
+        self.ended.set()
+        return made
+
+    def differs(self, fitted: Any, rival: float) -> bool:
+        return bool(fitted.rival != rival)
+
+
+@dataclasses.dataclass
+class Made:
+    rival: float
+    validation_loss: float
+    interrupted: bool = False
+
+
+def test_who_did_not_know_its_rival_is_trained_again() -> None:
+    ends = [threading.Event() for _ in range(3)]
+    first = Pretended("first", 0.5, ends[0], after=ends[1])  # the second is sooner
+    second, third = Pretended("second", 0.7, ends[1]), Pretended("third", 0.6, ends[2], ends[0])
+    each: Any = [first, second, third]
+    found = dict(experts._results(each, Hooks(), 2))
+    rivals = [math.inf, 0.5, 0.5]
+    assert [made.rival for made in found.values()] == rivals  # type: ignore[union-attr]
+    assert first.runs == 1
+    assert second.runs == 2
+
+
+@pytest.mark.parametrize(("rival", "differs"), [(math.inf, False), (1.0, False), (0.1, True)])
+def test_what_a_rival_would_have_changed(rival: float, differs: bool) -> None:
+    config = small(epochs=60)
+    module, inputs = build_djgnn(config, GRAPH)
+    targets = Targets.of(GRAPH, GRAPH.split(0))
+    training = Training("features", module, inputs, targets, config.training, 0, 0, math.inf)  # type: ignore[arg-type]
+    losses = [1.0 - 0.005 * n for n in range(60)]
+    history = [EpochRecord(n, 0.0, 0.0, 0.0, loss, 0.0) for n, loss in enumerate(losses)]
+    fitted: Any = dataclasses.make_dataclass("Short", ["history", "interrupted"])(history, False)
+    assert training.differs(fitted, rival) is differs
+    fitted.history = history[:40]  # it did not end there by itself
+    assert training.differs(fitted, math.inf)
+    fitted.interrupted = True
+    assert not training.differs(fitted, math.inf)
