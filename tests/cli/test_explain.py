@@ -68,6 +68,7 @@ def test_experts_are_shown_by_their_shares_and_neighbours_of_those_that_matter(
             one.logits,
             one.bias,
             one.branches[: 1 if name == "some" else 2],
+            {c: weight * p for c, p in own.items()},
         )
         for name, weight in weights.items()
     )
@@ -102,11 +103,17 @@ def test_experts_are_shown_by_their_shares_and_neighbours_of_those_that_matter(
 
 def test_members_of_a_kind_are_one_row_with_the_branches_of_the_heaviest() -> None:
     one, own = explanation("n"), {"private": 0.8, "other": 0.2}
-    light = ExpertPart(
-        "jumps-1", 0.1, 1.0, own, {"private": 0.08, "other": 0.02}, one.logits, one.bias, ()
-    )
+    tenth = {"private": 0.08, "other": 0.02}
+    light = ExpertPart("jumps-1", 0.1, 1.0, own, tenth, one.logits, one.bias, (), tenth)
     other = {"private": 0.12, "other": 0.18}
-    heavy = replace(light, expert="jumps-2", weight=0.3, shares=other, branches=one.branches)
+    heavy = replace(
+        light,
+        expert="jumps-2",
+        weight=0.3,
+        probabilities={"private": 0.4, "other": 0.6},
+        shares=other,  # with a part of the product, so not its weight times its own
+        branches=one.branches,
+    )
     rows = replace(light, expert="rows", weight=0.6, shares={c: 0.6 * p for c, p in own.items()})
     jumps, alone = explain.by_kind((light, rows, heavy))
     assert (jumps.expert, jumps.weight, jumps.branches) == (
@@ -118,6 +125,20 @@ def test_members_of_a_kind_are_one_row_with_the_branches_of_the_heaviest() -> No
     assert jumps.probabilities == pytest.approx({"private": 0.5, "other": 0.5})
     assert alone.expert == "rows"
     assert alone.probabilities == pytest.approx(own)
+    assert jumps.alone == pytest.approx({"private": 0.16, "other": 0.04})
+
+
+def test_an_expert_is_shown_with_its_own_probability_beside_its_part_of_the_product(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one, own = explanation("n"), {"private": 0.1, "other": 0.9}
+    alone = {c: 0.2 * p for c, p in own.items()}
+    shares = {"private": alone["private"] + 0.78, "other": alone["other"] + 0.02}
+    expert = ExpertPart("rows", 1.0, 1.0, own, shares, one.logits, one.bias, (), alone)
+    explain._print(replace(one, bias={}, branches=(), experts=(expert,)), shares)
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if "│" in line]
+    (row,) = (row for row in rows if row[1] == "rows")
+    assert row[3::2] == ["1.000", "0.100", "0.020", "0.780", "0.800", "0.200"]
 
 
 def test_a_pipe_takes_whole_names(capsys: pytest.CaptureFixture[str]) -> None:

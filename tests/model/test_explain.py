@@ -76,6 +76,29 @@ def test_neighbours_are_the_rows_of_the_filters() -> None:
         assert found.to_dict()["branches"][0]["by_twins"] in (True, False)
 
 
+def test_what_an_expert_says_is_its_own_where_the_product_adds_to_its_share() -> None:
+    graph = random_splits(heterophilic_sbm(60))
+    module, inputs = build_djgnn(resolve("default", None, hidden_channels=8), graph)
+    initialize(module, 1)
+    count = len(module.names)
+    module.weights.fill_(0.4 / count)
+    module.product.fill_(0.6)
+    module.powers.copy_(torch.linspace(1, 2, count))
+    answer = module.eval()(*inputs)[0].detach().exp()[17]
+    found = explain(module, inputs, graph, 17)
+    for c, name in enumerate(graph.classes()):
+        total = sum(part.shares[name] for part in found.experts)
+        assert total == pytest.approx(float(answer[c]), abs=1e-6)
+    for part in found.experts:
+        own = torch.tensor(list(part.logits.values())).softmax(dim=0).tolist()
+        assert list(part.probabilities.values()) == pytest.approx(own, abs=1e-6)
+        assert part.alone == pytest.approx(
+            {c: 0.4 / count * p for c, p in part.probabilities.items()}, abs=1e-6
+        )
+        assert sum(part.shares.values()) == pytest.approx(part.weight)
+        assert part.weight > sum(part.alone.values())
+
+
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_shares_of_the_experts_sum_to_the_probabilities(symmetric: bool) -> None:
     graph = random_splits(heterophilic_sbm(60))
@@ -107,6 +130,7 @@ def test_shares_of_the_experts_sum_to_the_probabilities(symmetric: bool) -> None
             assert total == pytest.approx(logit, abs=1e-5)
         names = () if part.expert == "profile" else expert.branch_names
         assert tuple(b.branch for b in part.branches) == names
+        assert part.alone == pytest.approx(part.shares)
     plain = found.to_dict()["experts"][0]["branches"][0]
     assert plain["by_twins"] in (True, False)
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 LEAST_WIDTHS = {"branch": 10, "node": 14, "label": 8, "note": 8}
 MATTERS, MOST_EXPERTS, MOST_ROWS = 0.1, 3, 5
 """Of a mixture, few neighbours are shown, of few experts that give a tenth of the answer."""
+NO_PRODUCT = 5e-4
+"""What the product of experts adds to a probability where it need not be shown."""
 
 
 def explain(
@@ -60,7 +62,9 @@ def _print(found: Explanation, chances: dict[str, float]) -> None:
         experts = sorted(by_kind(found.experts), key=lambda part: -part.shares[first])
         console.print(_shares(experts, first, second))
         console.print(
-            f"[dim]Shares are before calibration, which makes {chances[first]:.1%} of them. All "
+            f"[dim]says: the expert's own probability of {escape(first)}. share: what it adds, "
+            "alone and as its part of the product of experts, which is likely where they agree. "
+            f"Shares are before calibration, which makes {chances[first]:.1%} of them. All "
             "experts, branches and neighbours: --json.[/dim]"
         )
         whole = sum(part.shares[first] for part in experts)
@@ -85,7 +89,10 @@ def _print(found: Explanation, chances: dict[str, float]) -> None:
 
 
 def by_kind(experts: Sequence[ExpertPart]) -> list[ExpertPart]:
-    """The members of each kind of expert together, with the branches of the heaviest of them."""
+    """The members of each kind of expert together, with the branches of the heaviest of them.
+
+    Their own probabilities are means by weight.
+    """
     from djgnn.model.experts import kind_of
 
     groups: dict[str, list[ExpertPart]] = {}
@@ -95,22 +102,33 @@ def by_kind(experts: Sequence[ExpertPart]) -> list[ExpertPart]:
     for kind, parts in groups.items():
         weight = sum(part.weight for part in parts)
         shares = {c: sum(part.shares[c] for part in parts) for c in parts[0].shares}
-        own = {c: share / weight for c, share in shares.items()}
+        alone = {c: sum(part.alone[c] for part in parts) for c in shares}
+        own = {c: sum(p.weight * p.probabilities[c] for p in parts) / weight for c in shares}
         most = max(parts, key=lambda part: part.weight)
-        found.append(replace(most, expert=kind, weight=weight, probabilities=own, shares=shares))
+        sums: dict[str, Any] = {"weight": weight, "shares": shares, "alone": alone}
+        found.append(replace(most, expert=kind, probabilities=own, **sums))
     return found
 
 
 def _shares(experts: Sequence[ExpertPart], first: str, second: str) -> Table:
-    """What every expert adds to the probabilities of two classes."""
-    table = Table(title="What each expert adds to the probability: its weight times its own")
-    columns = ("expert", "weight", f"its own {first}", f"share of {first}", f"share of {second}")
-    for column in columns:
-        table.add_column(escape(column), justify="left" if column == "expert" else "right")
+    """What every expert says of a class, and what it adds to the probabilities of two."""
+    table = Table(title="What each expert says, and what it adds to the probability")
+    agreed = sum(part.shares[first] - part.alone[first] for part in experts)
+    more = ("alone", "in product") if agreed > NO_PRODUCT else ()
+    shares = (f"share of {first}", f"share of {second}")
+    table.add_column("expert", no_wrap=True)
+    for column in ("weight", f"says {first}", *more, *shares):
+        table.add_column(escape(column), justify="right")
+
+    def added(part: ExpertPart) -> list[float]:
+        alone = part.alone[first]
+        apart = [alone, part.shares[first] - alone] if more else []
+        return [*apart, part.shares[first], part.shares[second]]
+
     for part in experts:
-        numbers = (part.weight, part.probabilities[first], part.shares[first], part.shares[second])
+        numbers = (part.weight, part.probabilities[first], *added(part))
         table.add_row(part.expert, *(f"{value:.3f}" for value in numbers))
-    sums = (sum(part.shares[c] for part in experts) for c in (first, second))
+    sums = map(sum, zip(*map(added, experts), strict=True))
     table.add_row("sum", "", "", *(f"{value:.3f}" for value in sums), style="bold")
     return table
 

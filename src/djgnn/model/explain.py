@@ -72,8 +72,9 @@ class ExpertPart:
     """What one expert says of a node, and what it adds to the answer.
 
     `probabilities` are its own, the softmax of its logits over its `temperature`; `shares` are what
-    it adds to those of the mixture, by itself and in the product of experts, and `weight` is their
-    sum (:class:`djgnn.model.mixed.Mixed`). Its `logits` are `bias` plus the contributions of its
+    it adds to those of the mixture, and `weight` is their sum. `alone` is what it adds by itself, a
+    multiple of its probabilities; the rest of a share is its part of the product of experts
+    (:class:`djgnn.model.mixed.Mixed`). Its `logits` are `bias` plus the contributions of its
     branches. Experts on a table have no branch, but for label propagation: there it is what makes
     the difference to the class shares, with the labelled neighbours.
     """
@@ -86,6 +87,7 @@ class ExpertPart:
     logits: dict[str, float]
     bias: dict[str, float]
     branches: tuple[BranchPart, ...]
+    alone: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,7 @@ def explain(
         take_apart: Any = _branches if isinstance(member, Network) else _table
         found[member.name] = take_apart(member.module, member.inputs_of(inputs), words, node)
     logits = {name: each[0].double() for name, each in found.items()}
-    shares, answer = _mixture(module, logits, fold)
+    shares, alone, answer = _mixture(module, logits, fold)
     parts = [
         ExpertPart(
             expert=member.name,
@@ -184,6 +186,7 @@ def explain(
             logits=words.by_class(found[member.name][0]),
             bias=words.by_class(found[member.name][1]),
             branches=found[member.name][2],
+            alone=words.by_class(alone[member.name]),
         )
         for member in people
     ]
@@ -202,16 +205,22 @@ def explain(
 
 def _mixture(
     module: DJGNN | DJExperts, logits: dict[str, Tensor], fold: int
-) -> tuple[dict[str, Tensor], Tensor]:
-    """What every member adds to the probabilities of a node, and the logarithms of their sums."""
+) -> tuple[dict[str, Tensor], dict[str, Tensor], Tensor]:
+    """What every member adds to the probabilities of a node, what of it by itself, and the answer.
+
+    The answer is the logarithms of the sums.
+    """
     if isinstance(module, DJGNN):
         (own,) = logits.values()
-        return {"": own.softmax(dim=0)}, own.log_softmax(dim=0)
+        return {"": own.softmax(dim=0)}, {"": own.softmax(dim=0)}, own.log_softmax(dim=0)
     blank = torch.zeros_like(next(iter(logits.values())))
     every = [logits.get(name, blank)[None] for name in module.names]
     place = torch.tensor([fold], device=blank.device)
-    shares = dict(zip(module.names, module.shares(every, place)[:, 0], strict=True))
-    return shares, module.combine(every, place)[0]
+    shares, alone = (
+        dict(zip(module.names, values(every, place)[:, 0], strict=True))
+        for values in (module.shares, module.alone)
+    )
+    return shares, alone, module.combine(every, place)[0]
 
 
 class _Words:

@@ -79,12 +79,16 @@ class Mixed(nn.Module):
         Shapes:
             logits ``[n, classes]`` each, fold ``[n]``, result ``[experts, n, classes]``.
         """
-        each = self._tempered(logits)
-        own = each.exp() * self._heard(self.weights, fold).to(each.dtype)
+        own = self.alone(logits, fold)
         if not self.product:
             return own
-        part = self.product.to(each.dtype) * self._part(fold).to(each.dtype)
-        return own + self._agreed(each, fold).exp() * part
+        part = self.product.to(own.dtype) * self._part(fold).to(own.dtype)
+        return own + self._agreed(self._tempered(logits), fold).exp() * part
+
+    def alone(self, logits: Sequence[Tensor], fold: Tensor | None = None) -> Tensor:
+        """What of :meth:`shares` every expert adds by itself, its part of the product aside."""
+        each = self._tempered(logits)
+        return each.exp() * self._heard(self.weights, fold).to(each.dtype)
 
     def combine(self, logits: Sequence[Tensor], fold: Tensor | None = None) -> Tensor:
         """The logarithm of the mixture's probabilities, see :meth:`shares`.

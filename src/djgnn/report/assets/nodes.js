@@ -168,7 +168,7 @@ function shareBars(row) {
   const total = found.reduce((sum, { share }) => sum + share, 0);
   for (const { name, share } of found) place.append(...bar(el("span", { text: name }), share, fixed(share, 3), COLOURS[0]));
   const best = unpack(t.top)[row * t.top.shape[1]];
-  const sentence = el("p", { class: "note" }, "What each expert adds to the probability of ", outside(className(best)), `, its weight times its own; together ${fixed(total, 3)}, before calibration.`);
+  const sentence = el("p", { class: "note" }, "What each expert adds to the probability of ", outside(className(best)), `, alone and in the product of experts; together ${fixed(total, 3)}, before calibration.`);
   return el("div", {}, sentence, place);
 }
 
