@@ -19,6 +19,7 @@ from djgnn.training.conformal import (
     draws,
     plain_scores,
     thresholds,
+    usual_promise,
 )
 from djgnn.training.folder import new_folder, read_card, read_predictions, write_run
 from djgnn.training.inputs import build_djgnn
@@ -74,6 +75,29 @@ def test_a_promise_below_the_accuracy_is_kept_without_the_least_sure_nodes(score
         assert new.max(axis=1)[~alone].max() < new.max(axis=1)[alone].min()
     error = np.sqrt(promised * (1 - promised) * (1 / 300 + 1 / 200) / rounds)
     assert promised - 3 * error < np.mean(covered) < promised + 1 / 301 + 3 * error
+
+
+@pytest.mark.parametrize(
+    ("right", "nodes", "promised"),
+    [
+        (80, 100, 0.9),
+        (90, 100, 0.9),
+        (91, 100, 0.95),
+        (96, 100, 0.99),
+        (100, 100, 0.99),
+        (18, 18, 0.9),
+        (19, 19, 0.95),
+        (98, 98, 0.95),
+        (8, 8, 0.9),
+    ],
+)
+def test_what_is_promised_where_nothing_was_asked_for(right: int, nodes: int, promised) -> None:
+    """So that no set is empty, nor has every class because there are too few nodes."""
+    shares, y = np.tile(np.float32([[0.7, 0.3]]), (nodes, 1)), np.arange(nodes) >= right
+    promise = usual_promise(shares, y.astype(np.int64))
+    assert promise.coverage == promised
+    limits = thresholds(adaptive_scores(shares, np.full(nodes, 0.5)), y.astype(int), promise)
+    assert (limits[0] < 0) == (right >= promised * (nodes + 1))
 
 
 def test_by_class_a_promise_below_the_accuracy_leaves_the_likeliest_class() -> None:

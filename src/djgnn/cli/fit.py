@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,9 +107,12 @@ def _check_trainable(graph: Graph, source: Source) -> None:
         )
 
 
-def _promise(options: FitOptions) -> Promise:
+def _promise(options: FitOptions) -> Promise | None:
+    by: Any = options.coverage_by
     try:
-        return Promise(options.coverage, options.coverage_by)  # type: ignore[arg-type]
+        if options.coverage is None:
+            return None if by == "all" else Promise(coverage_by=by)
+        return Promise(options.coverage, by)
     except ValueError as error:
         raise InputError(f"--{str(error).replace('coverage_by', 'coverage-by')}") from error
 
@@ -161,7 +164,8 @@ def _finished(
     if card["interrupted"]:
         return None
     check_files(out, card, REPORT)
-    if card.get("fingerprint") != _asked(graph, config, options, astuple(_promise(options))):
+    sets = (options.coverage, options.coverage_by)
+    if card.get("fingerprint") != _asked(graph, config, options, sets):
         if checkpoint_folder(out).exists():  # of a run that was to replace it
             return None
         raise InputError(
@@ -318,8 +322,8 @@ def _train_and_write(
         )
     bar.stage("predictions")
     recording = None if recorder is None else recorder.finish(fitted, inputs)
-    promise = _promise(options)
-    asked_for = _asked(graph, config, options, astuple(promise))
+    promise, sets = _promise(options), (options.coverage, options.coverage_by)
+    asked_for = _asked(graph, config, options, sets)
     more: dict[str, Any] = {"fingerprint": asked_for, "threads": torch.get_num_threads()}
     if options.importance is not False and group.alone:
         wanted = bool(options.importance)

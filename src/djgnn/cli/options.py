@@ -131,8 +131,12 @@ class FitOptions:
         ),
     ] = None
     coverage: Annotated[
-        float, option("How often the column `set` shall have the right class, from 0 to 1.")
-    ] = 0.9
+        float | None,
+        option(
+            "How often the column `set` shall have the right class, from 0 to 1; 0.9, or 0.95 or "
+            "0.99 where the model is right more often than that."
+        ),
+    ] = None
     coverage_by: Annotated[
         str, option("'all': of all nodes together; 'class': of every class by itself.")
     ] = "all"

@@ -69,7 +69,30 @@ class Promise:
         checking.check_fields(self)
 
 
-USUAL = Promise()
+USUAL = (0.9, 0.95, 0.99)
+"""Coverages to choose from where none was asked for."""
+
+
+def usual_promise(shares: Shares, y: NDArray[np.int64]) -> Promise:
+    """The least of the usual coverages with which no set is empty, or as few as possible.
+
+    That is 0.9, or more where the model is right more often than that. Of few nodes only what they
+    can tell apart from certainty is promised.
+
+    Shapes:
+        shares ``[m, classes]``, y ``[m]``; of nodes that were not learned from.
+    """
+    right, found = int((shares.argmax(axis=1) == y).sum()), USUAL[0]
+    for more in USUAL[1:]:
+        if _rank(y.size, found) > right or _rank(y.size, more) > y.size:
+            break
+        found = more
+    return Promise(found)
+
+
+def _rank(nodes: int, coverage: float) -> int:
+    """Which of the sorted scores of some nodes is the threshold."""
+    return math.ceil((nodes + 1) * coverage - 1e-9)
 
 
 def draws(names: Sequence[str]) -> Scores:
@@ -128,7 +151,7 @@ def thresholds(scores: Scores, y: NDArray[np.int64], promise: Promise) -> Scores
     own = scores[np.arange(y.size), y]
 
     def limit(chosen: Scores) -> float:
-        rank = math.ceil((chosen.size + 1) * promise.coverage - 1e-9)
+        rank = _rank(chosen.size, promise.coverage)
         return float(np.sort(chosen)[rank - 1]) if rank <= chosen.size else 1.0
 
     if promise.coverage_by == "all":
@@ -136,11 +159,14 @@ def thresholds(scores: Scores, y: NDArray[np.int64], promise: Promise) -> Scores
     return np.array([max(limit(own[y == c]), 0.0) for c in range(num_classes)])
 
 
-def sets_card(graph: Graph, fitted: Fitted, split: int, promise: Promise) -> dict[str, Any] | None:
+def sets_card(
+    graph: Graph, fitted: Fitted, split: int, promise: Promise | None = None
+) -> dict[str, Any] | None:
     """Thresholds of a run, and what its sets are like on nodes that these did not come from.
 
     They come from folds, else from the validation nodes. Coverage and sizes are measured in ten
     groups of these, with thresholds from the other nine, or on the test nodes if there are any.
+    Without a promise it is :func:`usual_promise`.
 
     Returns:
         See :class:`SetsCard`; ``None`` where no labelled node is left to calibrate on.
@@ -153,6 +179,7 @@ def sets_card(graph: Graph, fitted: Fitted, split: int, promise: Promise) -> dic
         shares = fitted.calibration.probabilities(fitted.logits.cpu().numpy()[nodes])
     if not labels.size:
         return None
+    promise = promise or usual_promise(shares, labels)
     own = (shares, labels, draws([names[i] for i in nodes.tolist()]))
     others = None
     if held.source == "test":

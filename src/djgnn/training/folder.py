@@ -34,7 +34,7 @@ from djgnn.training.card import (
 )
 from djgnn.training.checkpoint import save_tensors
 from djgnn.training.config import RunConfig
-from djgnn.training.conformal import USUAL, Promise, sets_card
+from djgnn.training.conformal import Promise, sets_card
 from djgnn.training.held_out import HeldOut, held_out, write_held_out
 from djgnn.training.loop import Fitted
 from djgnn.training.next_steps import write_next_steps
@@ -119,7 +119,7 @@ def write_run(
     fitted: Fitted,
     result: SplitResult,
     seed: int,
-    promise: Promise = USUAL,
+    promise: Promise | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write a finished run into a folder (see :func:`new_folder`) and return its card.
@@ -149,7 +149,7 @@ def run_card(
     fitted: Fitted,
     result: SplitResult,
     seed: int,
-    promise: Promise = USUAL,
+    promise: Promise | None = None,
 ) -> dict[str, Any]:
     """What a run says about itself.
 
