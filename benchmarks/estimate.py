@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -43,10 +42,8 @@ def measure(name: str, split: int, preset: str, epochs: int, device: str) -> dic
     shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place, "run")
-        before = _cpu()
         more = ["--split", str(split), "--out", str(folder), "--quiet"]
-        seconds, mib, ended = run(["fit", *words, *more], LIMIT)
-        cpu = _cpu() - before
+        seconds, cpu, mib, ended = run(["fit", *words, *more], LIMIT)
         if not ended:
             raise SystemExit(f"{name}: the fit did not end within {LIMIT:.0f} s")
         card = json.loads((folder / "result.json").read_text("utf-8"))
@@ -62,11 +59,6 @@ def measure(name: str, split: int, preset: str, epochs: int, device: str) -> dic
         "phases": card["phases"],
         "experts": [{k: e[k] for k in ("name", "epochs", "seconds")} for e in card["experts"]],
     }
-
-
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def table(found: rows.Rows) -> None:

@@ -316,6 +316,7 @@ def _train_and_write(
                 stop=lambda: group.any(asked()),
                 checkpoint=Checkpoint(place / "run", key, options.checkpoint_every, group),
                 observer=recorder,
+                on_end=lambda: release(0),
                 on_plan=on_plan,
                 on_trained=lambda: bar.stage("calibration"),
             ),

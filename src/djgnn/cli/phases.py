@@ -1,4 +1,4 @@
-"""What each phase of a command takes: seconds and peak memory."""
+"""What each phase of a command takes: seconds, those of the CPU, and peak memory."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Phases:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock, self.ended = clock, list["Phase"]()
-        self.name, self.began = "", clock()
+        self.name, self.began, self.used = "", clock(), time.process_time()
         self.seen, self.before = 0.0, 0.0
 
     def begin(self, name: str) -> None:
         """Another phase has begun."""
         self.ended = self.records()
-        self.name, self.began = name, self.clock()
+        self.name, self.began, self.used = name, self.clock(), time.process_time()
         self.seen, self.before = process_mib("VmRSS"), process_mib("VmHWM")
         gpu = _gpu()
         if gpu is not None:
@@ -69,6 +69,7 @@ class Phases:
         highest = process_mib("VmHWM")
         peak = highest if highest > self.before else max(self.seen, process_mib("VmRSS"))
         now: Phase = {"name": self.name, "seconds": self.clock() - self.began, "peak_mib": peak}
+        now["cpu_seconds"] = time.process_time() - self.used  # of all threads
         gpu = _gpu()
         if gpu is not None:
             now["gpu_peak_mib"] = gpu.max_memory_allocated() / 2**20

@@ -73,6 +73,7 @@ class Phase(TypedDict):
     seconds: checking.NonNegative
     peak_mib: checking.NonNegative
     gpu_peak_mib: NotRequired[checking.NonNegative]
+    cpu_seconds: NotRequired[checking.NonNegative]
 
 
 class Card(NextSteps):

@@ -21,7 +21,7 @@ from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets, fit
 from djgnn.training.progress import Hooks
 from djgnn.training.provenance import PeakMemory
-from djgnn.training.threads import suitable_threads
+from djgnn.training.threads import lanes, suitable_threads
 
 LEAST_EPOCHS, MOST_EPOCHS = 3, 12
 PROBE_SECONDS = 1.5
@@ -29,14 +29,26 @@ PROBE_SECONDS = 1.5
 FRAGMENTS = 1.15
 
 EPOCHS: dict[str, tuple[int, int]] = {
-    "boosting": (6, 10),
-    "propagation": (4, 4),
     "shares": (1, 1),
+    "propagation": (4, 4),
+    "boosting": (6, 10),
     "forest": (1, 1),
+    "features": (35, 80),
+    "profile": (36, 80),
+    "given": (63, 120),
+    "transposed": (27, 60),
+    "symmetric": (69, 120),
+    "hops": (44, 120),
+    "diffusion": (65, 120),
+    "rows": (51, 80),
+    "columns": (38, 80),
+    "deep": (37, 140),
+    "jumps": (79, 140),
+    "joint": (78, 140),
 }
-USUAL_EPOCHS = (55, 80)
-"""After how many epochs experts stop with ``patience="auto"``, on few and on many training nodes;
-medians over data sets, `benchmarks/estimate.py` prints them."""
+"""After how many epochs experts stop with ``patience="auto"``, on few and on many training nodes.
+On few: medians over texas, chameleon, squirrel, cora and fb100_reed98; `benchmarks/estimate.py`
+prints them. On many: what makes the sum right for pubmed."""
 BEST_EPOCH = 60
 """A usual best epoch, with a patience of so many epochs after it."""
 TREE_NODES = 20_000
@@ -44,9 +56,11 @@ TREE_SECONDS = {"boosting": 6.5e-5, "forest": 3.5e-4}
 """Seconds of a step for a node, on graphs that are too large to try it."""
 OTHER_FOLDS = 0.25
 """Chance that a network that must prove itself in the first fold is trained in the others."""
+EFFICIENCY = 0.85
+"""Of experts that are trained at the same time, beside one after the other."""
 PASS = 0.3
 """Time of an evaluation as a share of that of an epoch."""
-PAGE_SECONDS, NODE_SECONDS, PAGE_MIB = 2.5, 2e-5, 110.0
+TABLES_SECONDS, PAGE_SECONDS, NODE_SECONDS, PAGE_MIB = 1.0, 1.5, 2e-5, 110.0
 """What predictions and page take at least, and what else for a node; memory of the page."""
 
 
@@ -116,12 +130,12 @@ def _probe(
     memory, begun = PeakMemory(where.type), time.perf_counter()
     module, inputs = build_djgnn(config, graph, where)
     targets = Targets.of(graph, parts, where)
-    built = time.perf_counter() - begun
+    built, ready = time.perf_counter() - begun, memory.mib()
     training, folds = config.training, config.model.folds or 1
     of_fold = _first_fold(module, folds)
     trained = [own for own in of_fold if not isinstance(own.module, PlainExpert)]
     steps = {own.name: _step(own, inputs, targets, training, len(trained)) for own in trained}
-    held = memory.mib()
+    held, abreast = memory.mib(), min(lanes(), len(of_fold))
     for own in of_fold:
         if own.name not in steps:
             steps[own.name] = _plain_step(own, inputs, targets, training)
@@ -135,8 +149,8 @@ def _probe(
         soonest += 1
     phases = {
         "reading": reading,
-        "training": built + sum(spent),
-        "predictions": _importance(graph, PASS * sum(steps.values())),
+        "training": built + max(max(spent), sum(spent) / max(1, EFFICIENCY * abreast)),
+        "predictions": TABLES_SECONDS + _importance(graph, PASS * sum(steps.values())),
         "report": built + measures + PAGE_SECONDS + NODE_SECONDS * graph.num_nodes,
     }
     return CostEstimate(
@@ -149,7 +163,7 @@ def _probe(
         device=where.type,
         threads=threads,
         expected_seconds=sum(phases.values()),
-        peak_mib=_peak(memory, FRAGMENTS * held),
+        peak_mib=_peak(memory, ready + FRAGMENTS * abreast * (held - ready)),
         phases=phases,
     )
 
@@ -198,7 +212,7 @@ def usual_epochs(kind: str, nodes: int, training: TrainConfig) -> int:
         >>> usual_epochs("forest", 100, TrainConfig(epochs=70, patience=None))
         1
     """
-    usual = EPOCHS.get(kind, USUAL_EPOCHS)[nodes >= MANY_NODES]
+    usual = EPOCHS.get(kind, EPOCHS["joint"])[nodes >= MANY_NODES]
     if training.patience is None and kind not in PLAIN_NAMES:
         usual = training.epochs
     elif isinstance(training.patience, int) and kind not in PLAIN_NAMES:
