@@ -25,7 +25,6 @@ extensions = [
 ]
 exclude_patterns = ["_build", "gallery/*.py", "gallery/*.ipynb", "gallery/*.md5"]
 default_role = "code"
-smartquotes = False  # two hyphens are two hyphens
 suppress_warnings = ["config.cache"]
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
@@ -36,7 +35,6 @@ autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"
 napoleon_custom_sections = ["Shapes", "Reference"]
 napoleon_use_rtype = False
-napoleon_use_ivar = True
 toc_object_entries_show_parents = "hide"
 
 _mathjax = Path(import_module("sphinx-mathjax-offline").__file__ or "").parent

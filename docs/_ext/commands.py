@@ -1,5 +1,6 @@
 """The command line, from the commands themselves."""
 
+import re
 from typing import Any
 
 import typer
@@ -41,4 +42,5 @@ def _parameter(parameter: Any) -> str:
     plain = default is None or default is False or callable(default) or argument
     said = "" if plain or default == [] else f"`{default}`"
     text = (parameter.help or "").replace("|", "\\|").replace("<", "&lt;")
+    text = re.sub(r"(?<![`\w])--[\w-]+", r"`\g<0>`", text)  # two hyphens would become a dash
     return f"| `{shown}` | {said} | {text} |"
