@@ -36,12 +36,12 @@ graphs = {
 # Edge homophily is the share of edges that join equal classes. With four classes of equal size,
 # chance gives 0.25. The adjusted measure has chance at 0, and label informativeness says how much
 # the class of one end tells about the other.
-print(f"{'':10}  edge  adjusted  informativeness")
+print(f"{'':10}  edge  adjusted  informative")
 for name, graph in graphs.items():
     edge, adjusted, informative = (
         homophily(graph, method=method) for method in ("edge", "adjusted", "label_informativeness")
     )
-    print(f"{name:10}  {edge:.2f}  {adjusted:8.2f}  {informative:15.2f}")
+    print(f"{name:10}  {edge:.2f}  {adjusted:8.2f}  {informative:11.2f}")
 
 # %%
 # The second and the third graph look alike here: the class of a node says little about the classes

@@ -30,14 +30,14 @@ graphs = {
 # %%
 # In the second graph most edges lead from one class to the next, so that neighbours differ, and in
 # the third the neighbours are hubs of any class. The settings are the same for all four. (Setting a
-# part of the labels aside, ``folds=1``, is faster than cross-fitting.)
+# part of the labels aside, ``folds=1``, is faster than cross-fitting.) Of the hidden labels are
 weights, scores = {}, {}
 for name, graph in graphs.items():
     known = np.where(np.random.default_rng(1).random(graph.num_nodes) < 0.5, graph.y, -1)
     classifier = DJClassifier(folds=1, random_state=0).fit(graph, known)
     weights[name] = classifier.branch_weights_
     scores[name] = 100 * (classifier.predict(graph) == graph.y)[known < 0].mean()
-    print(f"{name:18} {scores[name]:5.1f}% of the hidden labels are right")
+    print(f"{name:18} {scores[name]:5.1f}% right")
 
 # %%
 # Which experts count
