@@ -95,7 +95,7 @@ plt.show()
 #
 # The network inside
 # ------------------
-# The paper's network is an ordinary module, to be used in a loop of your own:
+# One network with jumps is an ordinary module, to be used in a loop of your own:
 net = DJGNN(data.num_features, 32, 4, num_nodes=data.num_nodes, num_jumps=5)
 logits, pump_loss = net(data.x, data.edge_index)
 loss = F.cross_entropy(logits[data.train_mask], data.y[data.train_mask]) + pump_loss

@@ -8,9 +8,10 @@ page share their names, as in one session.
 
 import re
 import sys
-from contextlib import redirect_stdout
+from contextlib import chdir, redirect_stdout
 from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 PROGRAM = re.compile(r"(```python\n(.*?)```\n\n```(?:text)?\n)(.*?)(```\n)", re.DOTALL)
 
@@ -29,7 +30,8 @@ def refreshed(text: str) -> str:
             exec(found[2], names)
         return found[1] + printed.getvalue() + found[4]
 
-    return PROGRAM.sub(run, text)
+    with TemporaryDirectory() as folder, chdir(folder):
+        return PROGRAM.sub(run, text)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,14 @@ PAGES = ["scikit-learn", "pyg", "networkx"]
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_programs_of_the_page_run(
-    page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    page: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With few experts and epochs, so other figures; they print as many lines as the page shows."""
     monkeypatch.setattr(sys, "path", [str(DOCS / "_ext"), *sys.path])
+    monkeypatch.chdir(tmp_path)
     from programs import programs
 
     text = (DOCS / "howto" / f"{page}.md").read_text("utf-8")

@@ -102,16 +102,20 @@ def test_a_pyg_graph_is_enough(graph: Graph) -> None:
     assert other.classes_.tolist() == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("form", ["one", "columns", "no validation", "training alone"])
+@pytest.mark.parametrize(
+    "form", ["one", "columns", "no validation", "training alone", "test alone"]
+)
 def test_masks_of_a_pyg_graph_are_honoured(form: str, graph: Graph) -> None:
     """No label outside the training and validation nodes is learned from."""
     split = random_splits(graph, num_splits=2)
     names = ("train_mask", "val_mask", "test_mask")
     masks = {name: torch.tensor(getattr(split, name)) for name in names}
     masks = masks if form == "columns" else {name: mask[:, 0] for name, mask in masks.items()}
-    for name in {"no validation": names[1:2], "training alone": names[1:]}.get(form, ()):
+    left_out = {"no validation": names[1:2], "training alone": names[1:], "test alone": names[:2]}
+    for name in left_out.get(form, ()):
         masks.pop(name)
     used = split.split(0).train | (split.split(0).val if "val_mask" in masks else False)
+    used = ~split.split(0).test if form == "test alone" else used
     poisoned = np.where(used, graph.y, (graph.y + 1) % 4)
     fits = [
         DJClassifier(**FAST).fit(pyg(graph, y=torch.tensor(y), **masks))
@@ -156,7 +160,8 @@ def test_labels_and_splits_of_a_networkx_graph(graph: Graph) -> None:
     masks = {"train_mask": split.train, "val_mask": split.val, "test_mask": split.test}
     words = np.select(list(masks.values()), ["train", "val", "test"], "")
     found = []
-    for columns in ({"split": words.tolist()}, {k: v.tolist() for k, v in masks.items()}):
+    held = {k: v.tolist() for k, v in masks.items() if k != "train_mask"}
+    for columns in ({"split": words.tolist()}, {k: v.tolist() for k, v in masks.items()}, held):
         for y in (graph.y, np.where(split.test, 0, graph.y)):
             g = networkx(graph, y=[f"class {c}" for c in y], **columns)
             found.append(DJClassifier(**FAST).fit(g))

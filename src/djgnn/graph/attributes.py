@@ -120,11 +120,16 @@ def _same(values: NDArray[Any], given: NDArray[Any]) -> bool:
 def _parts(
     split: NDArray[Any] | None, masks: list[NDArray[Any] | None], codes: NDArray[np.int64]
 ) -> dict[str, Any]:
-    """Masks from an attribute of words or from attributes named as the masks; none without."""
+    """Masks from an attribute of words or from attributes named as the masks; none without.
+
+    Without an attribute of the training nodes, these are the nodes in no other mask.
+    """
     if split is not None:
         return read_split(WHERE, _series("split", split), codes)
-    if masks[0] is None:
+    if all(mask is None for mask in masks):
         return {}
     given = [np.zeros(codes.size) if mask is None else mask for mask in masks]
     chosen = [np.array([bool(v) for v in mask.tolist()]) & (codes >= 0) for mask in given]
+    if masks[0] is None:
+        chosen[0] = (codes >= 0) & ~chosen[1] & ~chosen[2]
     return dict(zip(MASKS, chosen, strict=True))

@@ -246,7 +246,8 @@ def _advice(source: Any) -> str:
 def _from_pyg(data: Any, own: bool) -> tuple[Graph, NDArray[Any]]:
     """A PyG graph with codes for its labels, whatever numbers they are.
 
-    Of its masks only that of the training nodes must be there.
+    Of its masks some may be missing; without that of the training nodes, these are the nodes in no
+    other mask.
 
     Args:
         data: The object.
@@ -257,9 +258,13 @@ def _from_pyg(data: Any, own: bool) -> tuple[Graph, NDArray[Any]]:
     if y is None or not own:
         return from_pyg(SimpleNamespace(**parts, num_nodes=size)), np.zeros(0)
     codes, classes = encode(one_per_node(y, int(size or 0)))
-    masks = {key: getattr(data, key, None) for key in MASKS}
-    if masks["train_mask"] is not None:
+    masks = {key: array_of(getattr(data, key, None)) for key in MASKS}
+    given = [mask for mask in masks.values() if mask is not None]
+    if given:
         none = np.zeros(codes.size, dtype=np.bool_)
+        if masks["train_mask"] is None:
+            columns = [mask.reshape(codes.size, -1).astype(bool) for mask in given]
+            masks["train_mask"] = ~np.logical_or.reduce(np.broadcast_arrays(*columns))
         parts |= {key: none if mask is None else mask for key, mask in masks.items()}
     graph = from_pyg(SimpleNamespace(**parts, y=codes, num_nodes=size))
     return dataclasses.replace(graph, class_names=tuple(map(str, classes))), classes
