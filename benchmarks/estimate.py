@@ -13,16 +13,19 @@ also has the CPU seconds, what came after training, and the epochs of every expe
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import rows
 from djgnn.model.experts import kind_of
+from djgnn.training.config import MANY_NODES
 from endtoend import run
 
 LIMIT = 3600.0
@@ -47,6 +50,8 @@ def measure(name: str, split: int, preset: str, epochs: int, device: str) -> dic
         if not ended:
             raise SystemExit(f"{name}: the fit did not end within {LIMIT:.0f} s")
         card = json.loads((folder / "result.json").read_text("utf-8"))
+        with (folder / "predictions.csv").open(encoding="utf-8", newline="") as file:
+            learned = sum(line["part"] == "train" for line in csv.DictReader(file))
     return {
         "dataset": name,
         "split": split,
@@ -55,7 +60,7 @@ def measure(name: str, split: int, preset: str, epochs: int, device: str) -> dic
         "seconds": seconds,
         "cpu": cpu,
         "mib": mib,
-        "train": card["data"].get("train"),
+        "train": learned,
         "phases": card["phases"],
         "experts": [{k: e[k] for k in ("name", "epochs", "seconds")} for e in card["experts"]],
     }
@@ -77,12 +82,13 @@ def table(found: rows.Rows) -> None:
             f"{phases['training']:9.1f} {after:7.1f}"
         )
     print(f"within 1.5: {within} of {len(found)}")
-    for row in found:
+    for many in (False, True):
         epochs: dict[str, list[int]] = {}
-        for expert in row["experts"]:
-            epochs.setdefault(kind_of(expert["name"]), []).append(expert["epochs"])
-        text = ", ".join(f"{kind} {max(each)}" for kind, each in epochs.items())
-        print(f"{row['dataset']:18s} epochs: {text}")
+        for row in found:
+            for expert in row["experts"] if (row["train"] >= MANY_NODES) == many else ():
+                epochs.setdefault(kind_of(expert["name"]), []).append(expert["epochs"])
+        usual = {kind: round(geometric_mean(each)) for kind, each in epochs.items()}
+        print(f"epochs on {'many' if many else 'few'} training nodes, geometric means: {usual}")
 
 
 if __name__ == "__main__":

@@ -33,22 +33,22 @@ EPOCHS: dict[str, tuple[int, int]] = {
     "propagation": (4, 4),
     "boosting": (6, 10),
     "forest": (1, 1),
-    "features": (35, 80),
-    "profile": (36, 80),
-    "given": (63, 120),
-    "transposed": (27, 60),
-    "symmetric": (69, 120),
-    "hops": (44, 120),
-    "diffusion": (65, 120),
-    "rows": (51, 80),
-    "columns": (38, 80),
-    "deep": (37, 140),
-    "jumps": (79, 140),
-    "joint": (78, 140),
+    "features": (34, 80),
+    "profile": (37, 80),
+    "given": (72, 120),
+    "transposed": (31, 60),
+    "symmetric": (65, 120),
+    "hops": (41, 120),
+    "diffusion": (75, 120),
+    "rows": (58, 80),
+    "columns": (35, 80),
+    "deep": (38, 140),
+    "jumps": (62, 140),
+    "joint": (70, 140),
 }
 """After how many epochs experts stop with ``patience="auto"``, on few and on many training nodes.
-On few: medians over texas, chameleon, squirrel, cora and fb100_reed98; `benchmarks/estimate.py`
-prints them. On many: what makes the sum right for pubmed."""
+On few: geometric means over texas, chameleon, squirrel, cora, fb100_reed98 and twitch_engb, as
+`benchmarks/estimate.py` prints them. On many: what makes the sum right for pubmed."""
 BEST_EPOCH = 60
 """A usual best epoch, with a patience of so many epochs after it."""
 TREE_NODES = 20_000
