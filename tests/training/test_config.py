@@ -258,3 +258,10 @@ def test_an_expert_that_is_behind_another_ends_early(loss: float, fall: float, e
         n for n in range(1, 201) if config.ends(losses[:n], n - 1, rival=1.0, hopeless=3.0)
     )
     assert ended == epochs if epochs < 200 else ended > 51
+
+
+@pytest.mark.parametrize(("learned", "epochs"), [(False, 50), (True, 26)])
+def test_who_has_not_begun_to_learn_is_waited_for(learned: bool, epochs: int) -> None:
+    config, losses = TrainConfig(epochs=200), [0.7 if learned else 0.999] * 200
+    assert next(n for n in range(1, 201) if config.ends(losses[:n], 0, chance=1.0)) == epochs
+    assert next(n for n in range(1, 201) if config.ends(losses[:n], 0)) == 26

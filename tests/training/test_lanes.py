@@ -151,7 +151,7 @@ def test_what_a_rival_would_have_changed(rival: float, differs: bool) -> None:
     config = small(epochs=60)
     module, inputs = build_djgnn(config, GRAPH)
     targets = Targets.of(GRAPH, GRAPH.split(0))
-    training = Training("features", module, inputs, targets, config.training, 0, 0, math.inf)  # type: ignore[arg-type]
+    training = Training("features", module, inputs, targets, config.training, 0, 0, False)  # type: ignore[arg-type]
     losses = [1.0 - 0.005 * n for n in range(60)]
     history = [EpochRecord(n, 0.0, 0.0, 0.0, loss, 0.0) for n, loss in enumerate(losses)]
     fitted: Any = dataclasses.make_dataclass("Short", ["history", "interrupted"])(history, False)

@@ -94,6 +94,7 @@ class TrainConfig:
         best: int,
         rival: float = math.inf,
         hopeless: float = math.inf,
+        chance: float = math.inf,
     ) -> bool:
         """Whether training has waited long enough.
 
@@ -108,6 +109,8 @@ class TrainConfig:
             rival: The lowest validation loss of other experts.
             hopeless: So many times the rival's loss a training must be below after 25 epochs, and
                 before, from the sixth on, so many times more as the square of 25 / epochs.
+            chance: The loss of who knows the class shares alone. A training that has not learned
+                more yet has 50 epochs to begin with it: some networks stay there for long.
         """
         if len(losses) >= self.epochs:
             return True
@@ -116,6 +119,8 @@ class TrainConfig:
         early = max(1.0, LEAST_PATIENCE / len(losses)) ** 2
         if len(losses) > FIRST and losses[best] > early * hopeless * rival:
             return True
+        if len(losses) < MOST_PATIENCE and (1 - LEAST_GAIN) * chance < losses[best] < math.inf:
+            return False
         behind = losses[best] > (1 + BEHIND) * rival and len(losses) > MOST_PATIENCE
         mark, gain, most = 0, LEAST_GAIN, MOST_PATIENCE
         if behind:

@@ -24,6 +24,9 @@ from djgnn.training.loop import Fitted, Targets, fit
 from djgnn.training.passes import choose_passes
 from djgnn.training.progress import Hooks, Progress
 
+HOPELESS = 3
+"""With folds an expert that is so many times behind another is soon given up."""
+
 
 @dataclass(frozen=True, eq=False)
 class Training:
@@ -37,7 +40,8 @@ class Training:
         config: How to train, the same for every expert.
         seed: Of weights and dropout.
         fold: The number of the fold.
-        hopeless: So many times behind another expert it is soon given up.
+        crossed: Whether there are other folds. What is far behind another expert is soon given up
+            then, what has not begun to learn is waited for, and rates are those for all labels.
     """
 
     name: str
@@ -47,12 +51,22 @@ class Training:
     config: TrainConfig
     seed: int
     fold: int
-    hopeless: float
+    crossed: bool
 
     @cached_property
     def rates(self) -> TrainConfig:
         """How it is trained."""
-        return rates_of(self._expert, self.config, self.targets.train.numel())
+        nodes = self.targets.train.numel() + self.crossed * self.targets.val.numel()
+        return rates_of(self._expert, self.config, nodes)
+
+    @cached_property
+    def _bounds(self) -> tuple[float, float]:
+        """So many times behind another expert it is given up, and the loss of class shares."""
+        if not self.crossed:
+            return math.inf, math.inf
+        train_y, val_y = self.targets.labels
+        counts = np.bincount(train_y, minlength=int(max(train_y.max(), val_y.max())) + 1) + 1
+        return HOPELESS, float(-np.log(counts[val_y] / counts.sum()).mean())
 
     @property
     def _expert(self) -> nn.Module:
@@ -63,7 +77,7 @@ class Training:
         expert, own = self._expert, self.mixture.inputs_of(self.name, self.inputs)
         prepare(expert, own, self.config, self.seed)
         generator = seeded(self.seed, self.targets.train.device)
-        bounds = rival, self.hopeless
+        bounds = rival, *self._bounds
         fitted = fit(expert, own, self.targets, self.rates, generator, hooks, *bounds)
         fitted = without_idle_jumps(fitted, own, self.targets, self.config)
         if hooks.on_end is not None:
@@ -78,7 +92,7 @@ class Training:
             if record.merit(select) > run.best(select) and math.isfinite(record.validation_loss):
                 run.kept_epoch = record.epoch
             run.history.append(record)
-            if self.rates.ends(losses[:n], run.kept_epoch, rival, self.hopeless):
+            if self.rates.ends(losses[:n], run.kept_epoch, rival, *self._bounds):
                 return n < len(losses)
         return not fitted.interrupted
 

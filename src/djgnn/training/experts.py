@@ -43,8 +43,6 @@ ALWAYS: tuple[str, ...] = (*PLAIN_NAMES, "features", "profile")
 """Experts that are trained in every fold: quick ones, and what the graph must surpass."""
 COMPARED = ("features", "propagation")
 """Experts whose own answers a mixture is compared with."""
-HOPELESS = 3
-"""With folds an expert that is so many times behind another is soon given up."""
 NOBODY = (0.0, 1.0, 0.0)
 """Weight, temperature and power of who has no part."""
 MOST_NETWORKS, LEAST_RAISE = 5, 0.001
@@ -82,9 +80,8 @@ def fit_experts(
     diverged: dict[str, FloatingPointError] = {}
     # By name: what becomes of an expert does not depend on which others there are.
     seeds = {name: seed + zlib.crc32(name.encode()) for name in module.names}
-    hopeless = HOPELESS if len(folds) > 1 else math.inf
     trainings = [
-        Training(name, module, inputs, folds[k], config, seeds[name], k, hopeless)
+        Training(name, module, inputs, folds[k], config, seeds[name], k, len(folds) > 1)
         for name, k in zip(module.names, _folds_of(module), strict=True)
     ]
     # A recording is of one training after the other, and batches are there to save memory.

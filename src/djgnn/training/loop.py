@@ -158,6 +158,7 @@ def fit(
     hooks: Hooks | None = None,
     rival: Callable[[], float] = lambda: math.inf,
     hopeless: float = math.inf,
+    chance: float = math.inf,
 ) -> Fitted:
     """Train a model and return it at its best epoch on validation, by ``config.select``.
 
@@ -175,6 +176,7 @@ def fit(
         hooks: Progress, early end, checkpoint, recording.
         rival: The lowest validation loss of other experts so far, see :meth:`TrainConfig.ends`.
         hopeless: So many times it this one must soon be below, likewise.
+        chance: The loss of class shares alone, likewise.
 
     Raises:
         FloatingPointError: If training diverged before any epoch could be kept.
@@ -216,7 +218,7 @@ def fit(
             _keep_halves(run, halves, logits[targets.val])
             _keep(run, record, logits, decisions[targets.nodes[2]], module, config.select)
             held_out = [each.validation_loss for each in run.history]
-            run.ended = config.ends(held_out, run.kept_epoch, rival(), hopeless)
+            run.ended = config.ends(held_out, run.kept_epoch, rival(), hopeless, chance)
             if hooks.observer is not None:
                 hooks.observer(record, module, passes.encoding, logits)
             if hooks.on_epoch is not None:
