@@ -75,6 +75,5 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "min_reported_time": 3600,  # how long an example took depends on who builds
     "remove_config_comments": True,
-    "parallel": 2,
     "abort_on_example_error": True,
 }

@@ -33,7 +33,8 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     others: so every label is learned from, and every labelled node is answered by members that did
     not learn from it. These answers choose epochs and weights of experts and calibrate the
     probabilities; labels of other nodes are never looked at. All nodes of the graph are classified,
-    and so are nodes that arrive later, without retraining.
+    and so are nodes that arrive later, without retraining. A graph with a split of its own, such as
+    the masks of PyG, keeps it: training nodes are learned from, validation nodes choose.
 
     Two ways to say what to learn from. ``DJClassifier().fit(graph, y)`` takes a graph and one label
     per node. ``DJClassifier(graph=graph).fit(nodes, y)`` takes nodes of that graph and their
@@ -152,9 +153,10 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Learn from the known labels.
 
         Args:
-            X: The graph: a `Graph`, a PyG ``Data`` or a networkx graph, see
-                :func:`djgnn.graph.given.labelled_graph`. If the classifier has one already: nodes
-                of it, by number or by name.
+            X: The graph: a `Graph`, a PyG ``Data`` (labels in ``y``, and its masks) or a networkx
+                graph, whose node attributes are columns: ``label``, ``class``, ``y`` or ``target``
+                has the labels, ``split`` the split, all others are features. If the classifier has
+                a graph already: nodes of it, by number or by name.
             y: One label per node, numbers, truth values or text; ``None``, NaN, -1 and the empty
                 string mean unknown. Or a mapping from the name of a node to its label. Without it
                 the graph's own labels are used, and of a graph with splits only those of the

@@ -212,21 +212,32 @@ class Graph:
 
     @classmethod
     def from_pyg(cls, data: Any, name: str = "graph") -> Graph:
-        """Convert a PyG ``Data``, see :func:`djgnn.graph.convert.from_pyg`."""
+        """Convert a PyG ``Data``: ``edge_index``, ``edge_weight``, ``x``, ``y`` and the masks.
+
+        Labels may be floats; NaN and -1 mean unknown. Give all three masks or none, each of shape
+        ``[n]`` or ``[n, splits]``.
+        """
         from djgnn.graph.convert import from_pyg
 
         return from_pyg(data, name=name)
 
     @classmethod
     def from_scipy(cls, matrix: Any, x: Any = None, y: Any = None, **fields: Any) -> Graph:
-        """Take an adjacency matrix, see :func:`djgnn.graph.convert.from_scipy`."""
+        """Take an adjacency matrix, sparse or dense: entry ``[i, j]`` is the weight of i -> j.
+
+        `x` are features, `y` labels (-1 is unknown), `fields` any other fields of a graph.
+        """
         from djgnn.graph.convert import from_scipy
 
         return from_scipy(matrix, x=x, y=y, **fields)
 
     @classmethod
     def from_networkx(cls, g: Any, **options: Any) -> Graph:
-        """Convert a networkx graph, see :func:`djgnn.graph.convert.from_networkx`."""
+        """Convert a networkx graph; an undirected edge becomes two directed ones, a self loop one.
+
+        Options: `features` (node attributes that are numbers, or one that is a vector), `label` (a
+        node attribute; missing means unknown), `weight` (an edge attribute), `name`.
+        """
         from djgnn.graph.convert import from_networkx
 
         return from_networkx(g, **options)
