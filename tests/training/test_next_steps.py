@@ -12,6 +12,7 @@ from tests.reseal import reseal
 
 from djgnn.errors import InputError
 from djgnn.graph import Graph, random_splits, stochastic_block_model
+from djgnn.report.advice import advice
 from djgnn.training.calibration import Calibration
 from djgnn.training.config import resolve
 from djgnn.training.folder import new_folder, read_card, write_run
@@ -67,6 +68,9 @@ def test_planted_labels_come_first_and_the_folder_tells_of_them(tmp_path: Path) 
         f"{card['suspected']} labels look wrong",
         "label these next",
     ]
+    assert {row["looks_wrong"] for row in rows} == {"yes", "no"}
+    assert sum(row["looks_wrong"] == "yes" for row in rows) == card["suspected"]
+    assert advice(card)["suspects"][0]["looks_wrong"]
     assert next_lines({}, tmp_path) == []
     path = tmp_path / "run" / "result.json"
     for damage in (
@@ -82,6 +86,20 @@ def test_planted_labels_come_first_and_the_folder_tells_of_them(tmp_path: Path) 
     path.write_text(json.dumps(older))
     reseal(tmp_path / "run")
     assert "suspects" not in read_card(tmp_path / "run")
+
+
+def test_that_no_label_looks_wrong_and_no_column_matters_is_said(tmp_path: Path) -> None:
+    where = tmp_path / "suspects.csv"
+    assert next_lines({"suspected": 0, "suspects": []}, tmp_path) == ["no label looks wrong"]
+    assert next_lines({"suspected": 0, "suspects": [{}]}, tmp_path) == [
+        f"no label looks wrong; those predicted otherwise: {where}"
+    ]
+    columns = [{"group": "a", "drop": 0.3, "error": 0.2}, {"group": "b", "drop": -0.7, "error": 0}]
+    (line,) = next_lines({"importance": columns}, tmp_path)
+    assert line == "no column matters: shuffling one lowers the score by no more than chance"
+    useful = {"group": "c", "drop": 0.2, "error": 0.05}  # surer than the first, which drops more
+    (line,) = next_lines({"importance": [columns[0], useful]}, tmp_path)
+    assert line == "matters most: c (0.2 points without it)"
 
 
 def test_without_folds_the_test_part_is_looked_at_and_else_validation() -> None:

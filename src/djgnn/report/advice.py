@@ -9,12 +9,19 @@ from typing import Any
 
 from djgnn.model.experts import kind_of
 from djgnn.training.next_steps import NextSteps
+from djgnn.training.suspects import Suspect
 
 
 def advice(card: dict[str, Any]) -> dict[str, Any]:
-    """These fields of a card, its verdict and its sets; ``None`` where there is nothing."""
+    """These fields of a card, its verdict and its sets; ``None`` where there is nothing.
+
+    Every suspect says whether its label looks wrong.
+    """
     keys = ("verdict", "sets", *NextSteps.__annotations__)
-    return {key: card.get(key) or None for key in keys}
+    found = {key: card.get(key) or None for key in keys}
+    doubted = card.get("suspects") or ()
+    rows = [{**row, "looks_wrong": Suspect(**row).looks_wrong} for row in doubted]
+    return {**found, "suspects": rows or None}
 
 
 def kinds(experts: list[dict[str, Any]]) -> list[dict[str, Any]]:

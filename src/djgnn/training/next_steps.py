@@ -77,15 +77,21 @@ def write_next_steps(
 
 def next_lines(card: dict[str, Any], folder: Path) -> list[str]:
     """What the card of a run says about them, in short lines."""
-    found, number = [], card.get("suspected", 0)
+    found, number = [], card.get("suspected")
     if number:
         verb = "label looks" if number == 1 else "labels look"
-        found.append(f"{number} {verb} wrong: {folder / SUSPECTS}")
+        found.append(f"{number} {verb} wrong: {folder / SUSPECTS} (column looks_wrong)")
+    elif number == 0:
+        others = f"; those predicted otherwise: {folder / SUSPECTS}" if card.get("suspects") else ""
+        found.append(f"no label looks wrong{others}")
     if card.get("label_next"):
         found.append(f"label these next: {folder / LABEL_NEXT}")
-    for each in card.get("importance", ())[:1]:
-        if each["drop"] > 2 * each["error"]:
-            found.append(f"matters most: {each['group']} ({each['drop']:.1f} points without it)")
+    measured = card.get("importance", ())
+    matter = [each for each in measured if each["drop"] > 2 * each["error"]]
+    for each in matter[:1]:
+        found.append(f"matters most: {each['group']} ({each['drop']:.1f} points without it)")
+    if measured and not matter:
+        found.append("no column matters: shuffling one lowers the score by no more than chance")
     if "importance_note" in card:
         found.append(card["importance_note"])
     return found
@@ -96,7 +102,10 @@ def _write(path: Path, rows: Sequence[Suspect | Wanted]) -> None:
         return
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(f.name for f in dataclasses.fields(rows[0]))
+        more = ["looks_wrong"] if isinstance(rows[0], Suspect) else []
+        writer.writerow([*(f.name for f in dataclasses.fields(rows[0])), *more])
         for row in rows:
-            values = dataclasses.astuple(row)
-            writer.writerow(f"{v:.6f}" if isinstance(v, float) else v for v in values)
+            values = [f"{v:.6f}" if isinstance(v, float) else v for v in dataclasses.astuple(row)]
+            if isinstance(row, Suspect):
+                values.append("yes" if row.looks_wrong else "no")
+            writer.writerow(values)

@@ -17,8 +17,8 @@ function namedNode(name) {
 
 views.push(function suspectsView() {
   if (!DATA.suspects) return;
-  const rows = DATA.suspects.map((s) => [namedNode(s.node), outside(s.label), { number: percent(100 * s.probability, 1) }, outside(s.prediction), outside(s.reasons || "")]);
-  byId("suspects").replaceChildren(table(["node", "label", { number: "its probability" }, "more likely", "why"], rows, { class: "wide words" }));
+  const rows = DATA.suspects.map((s) => [namedNode(s.node), outside(s.label), s.looks_wrong ? "yes" : "no", { number: percent(100 * s.probability, 1) }, outside(s.prediction), outside(s.reasons || "")]);
+  byId("suspects").replaceChildren(table(["node", "label", "looks wrong", { number: "its probability" }, "more likely", "why"], rows, { class: "wide words" }));
 });
 
 views.push(function labelNextView() {
@@ -59,6 +59,7 @@ views.push(function importanceView() {
     const error = g.error === null || g.error === undefined ? "" : ` ± ${g.error.toFixed(1)}`;
     place.append(...bar(outside(g.group), Math.max(0, g.drop || 0) / most, `${fixed(g.drop, 1)}${error}`, COLOURS[0]));
   }
+  if (!DATA.importance.some((g) => g.drop > 2 * g.error)) place.before(el("p", { class: "note", text: "No column matters: shuffling one lowers the score by no more than chance." }));
 });
 
 views.push(function expertsView() {
