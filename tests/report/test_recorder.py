@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from djgnn.cli.fit import run_fit
+from djgnn.cli.options import FitOptions
 from djgnn.errors import InputError
 from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.training.config import resolve
+from djgnn.training.folds import with_splits
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.progress import Hooks
 from djgnn.training.recorder import RECORD, Recorder, Recording
@@ -160,3 +163,16 @@ def test_a_recording_is_not_inflated_beyond_its_limit(arrays, tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2**24
+
+
+@pytest.mark.parametrize("expert", ["jumps", "features"])
+def test_a_cross_fitted_run_is_recorded_or_says_that_nothing_jumps(
+    expert: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = resolve("default", None, epochs=3, hidden_channels=4, experts=(expert,))
+    graph, config = with_splits(heterophilic_sbm(80), config)
+    assert config.model.folds == 4
+    run_fit(graph, config, FitOptions(tmp_path / "run", device="cpu", record=True, report=False))
+    kept = (tmp_path / "run" / RECORD).is_file()
+    said = capsys.readouterr().err
+    assert kept == (expert == "jumps") == ("--record: nothing was kept" not in said)

@@ -44,6 +44,11 @@ LAUNCH = "launch"
 PAGE_BYTES, CHECKPOINT_COPIES = 2**23, 5
 """A usual page; weights, those of the best epoch, two moments, and the weights of the run."""
 
+NOT_RECORDED = (
+    "--record: nothing was kept, for it is of jumps, and no expert with jumps has a weight here; "
+    "--preset paper trains one network that has them, into another folder"
+)
+
 
 def fit_source(source: Source, recipe: Recipe, options: FitOptions) -> tuple[dict[str, Any], bool]:
     """What `djgnn fit` does, in every process of a run.
@@ -323,6 +328,8 @@ def _train_and_write(
         )
     bar.stage("predictions")
     recording = None if recorder is None else recorder.finish(fitted, inputs)
+    if recorder is not None and recording is None and group.first:
+        warn(NOT_RECORDED)
     promise, sets = _promise(options), (options.coverage, options.coverage_by)
     asked_for = _asked(graph, config, options, sets)
     more: dict[str, Any] = {"fingerprint": asked_for, "threads": torch.get_num_threads()}
