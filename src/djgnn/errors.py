@@ -47,6 +47,15 @@ class DJGNNWarning(UserWarning):
     """Base of every warning of this package."""
 
 
+class DeprecatedWarning(DJGNNWarning, DeprecationWarning):
+    """Something stable will go away in the next major version; the text names what to use instead.
+
+    Example:
+        >>> issubclass(DeprecatedWarning, DeprecationWarning)
+        True
+    """
+
+
 class NotConvergedWarning(DJGNNWarning):
     """An iteration stopped at its limit before it reached its tolerance."""
 

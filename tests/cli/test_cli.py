@@ -7,12 +7,15 @@ import json
 import subprocess
 import sys
 import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from djgnn import DJClassifier
+from djgnn.cli import main
+from djgnn.errors import DeprecatedWarning, DJGNNWarning
 from djgnn.graph import heterophilic_sbm, random_splits, write_npz, write_tables
 from djgnn.training import RunConfig
 
@@ -331,3 +334,23 @@ def test_an_existing_run_is_not_overwritten_unasked(djgnn, folder: Path, tmp_pat
     assert "--overwrite" in refused.stderr
     assert djgnn(*again, "--overwrite").returncode == 0
     assert [f.name for f in tmp_path.iterdir()] == ["run"]
+
+
+def test_deprecations_and_other_warnings_are_lines_of_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import djgnn.cli.app
+
+    def command(**options: object) -> None:
+        for _ in range(2):
+            text = "--old is deprecated and goes away in 2.0;\nuse --new"
+            warnings.warn(text, DeprecatedWarning, stacklevel=1)
+        warnings.warn("expert left out", DJGNNWarning, stacklevel=1)
+
+    monkeypatch.setattr(djgnn.cli.app, "app", command)
+    main()
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: --old is deprecated and goes away in 2.0; use --new",
+        "warning: expert left out",
+    ]
+    assert issubclass(DeprecatedWarning, DeprecationWarning)  # as Python's own, for programs

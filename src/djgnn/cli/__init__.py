@@ -17,7 +17,7 @@ def main() -> None:
     from djgnn.cli.app import app
     from djgnn.cli.failures import describe
     from djgnn.cli.source import with_flags
-    from djgnn.cli.terminal import printable
+    from djgnn.cli.terminal import plain_warnings, printable
     from djgnn.errors import InputError, OutputError, ProcessLostError, TableError
 
     for stream in (sys.stdout, sys.stderr):
@@ -25,7 +25,8 @@ def main() -> None:
             stream.reconfigure(encoding="utf-8")  # names may be of any script
     rank, alike, status = os.environ.get("RANK", "0"), True, 1
     try:
-        app(prog_name="djgnn")
+        with plain_warnings():
+            app(prog_name="djgnn")
     except InputError as error:
         lines = str(error).splitlines() if isinstance(error, TableError) else [str(error)]
         lines = [printable(with_flags(" ".join(line.splitlines()))) for line in lines]

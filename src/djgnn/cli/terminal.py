@@ -82,6 +82,23 @@ def warnings_once(reword: Callable[[str], str] = str) -> Iterator[None]:
             warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
 
 
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Print each warning of this package at once, in one line; deprecations are not hidden."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Any, category: type[Warning], *place: Any) -> None:
+            if issubclass(category, DJGNNWarning):
+                warn(" ".join(str(message).splitlines()))
+            else:
+                usual(message, category, *place)
+
+        warnings.simplefilter("once", DJGNNWarning)
+        warnings.showwarning = show
+        yield
+
+
 def wide_console() -> Console:
     """Standard output as wide as its terminal; without a limit in a file or a pipe."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else UNLIMITED)
