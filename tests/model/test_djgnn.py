@@ -337,6 +337,10 @@ def test_bad_options_are_named() -> None:
         ModelConfig(dropout=1.0)
     with pytest.raises(ValueError, match=r"num_jumps must be .* \(got 0\)"):
         ModelConfig(num_jumps=0)
+    small = DJGNN(3, 4, 2, num_nodes=9, num_jumps=2)
+    for x in (torch.rand(12, 3), torch.rand(7, 3), torch.rand(9, 5), torch.rand(12, 3).to_sparse()):
+        with pytest.raises(ValueError, match=r"shape \[9, 3\]: .* one graph.* \(got \["):
+            small(x, torch.tensor([[0, 1], [1, 2]]))
     with pytest.raises(ValueError, match=r"nodes between 0 and 8 \(got 0 to 9\)"):
         DJGNN(2, 4, 2, num_nodes=9)(torch.rand(9, 2), torch.tensor([[0], [9]]))
     with pytest.raises(ValueError, match=r"preset must be one of .* \(got 'best'\)"):
