@@ -153,10 +153,11 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Learn from the known labels.
 
         Args:
-            X: The graph: a `Graph`, a PyG ``Data`` (labels in ``y``, and its masks) or a networkx
-                graph, whose node attributes are columns: ``label``, ``class``, ``y`` or ``target``
-                has the labels, ``split`` the split, all others are features. If the classifier has
-                a graph already: nodes of it, by number or by name.
+            X: The graph: a `Graph`, a PyG ``Data`` (labels in ``y``, and its masks, of which
+                some may be missing) or a networkx graph, whose node attributes are columns:
+                ``label``, ``class``, ``y`` or ``target`` has the labels, ``split`` the split, all
+                others are features. If the classifier has a graph already: nodes of it, by number
+                or by name.
             y: One label per node, numbers, truth values or text; ``None``, NaN, -1 and the empty
                 string mean unknown. Or a mapping from the name of a node to its label. Without it
                 the graph's own labels are used, and of a graph with splits only those of the
@@ -262,7 +263,8 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Share of the known labels that are predicted; unknown ones are left out.
 
         Without `y` the labels are the graph's own, and only nodes count that were not learned from:
-        those that are neither training nor validation nodes. Where all are, those that were held
+        of a graph with the masks that were learned from its test nodes, of others all that are
+        neither training nor validation nodes. Where there are none, those that were held
         out: each labelled node as the folds that it is not in predict it, or the validation nodes,
         on which epochs were chosen. That is measured; `verdict_` adds what averaging the folds is
         estimated to be worth for nodes without a label. With `y` all nodes count whose label is

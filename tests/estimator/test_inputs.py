@@ -125,11 +125,41 @@ def test_masks_of_a_pyg_graph_are_honoured(form: str, graph: Graph) -> None:
     parts = fits[0].stored_.graph.split(0)
     assert not (parts.train | parts.val)[~used].any()
     assert parts.val.any()
-    if "val_mask" in masks:
-        data = pyg(graph, y=torch.tensor(graph.y), **masks)
-        test = split.split(0).test
-        right = fits[0].predict(data)[test] == graph.y[test]
-        assert fits[0].score(data) == pytest.approx(right.mean())
+    data = pyg(graph, y=torch.tensor(graph.y), **masks)
+    test = split.split(0).test
+    right = fits[0].predict(data)[test] == graph.y[test]
+    measured = right.mean() if "test_mask" in masks else fits[0].validation_score_ / 100
+    assert fits[0].score(data) == pytest.approx(measured)
+    assert fits[0].verdict_["source"] == ("validation" if "val_mask" in masks else "folds")
+    same = DJClassifier(**FAST).fit(Graph.from_pyg(data))
+    np.testing.assert_array_equal(same.probabilities_, fits[0].probabilities_)
+
+
+@pytest.mark.parametrize("left_out", [(), ("val_mask",), ("test_mask",), ("val_mask", "test_mask")])
+def test_nodes_in_no_mask_are_neither_learned_from_nor_scored(
+    left_out: tuple[str, ...], graph: Graph
+) -> None:
+    split = random_splits(graph, train=0.5, val=0.2).split(0)
+    nowhere = np.arange(graph.num_nodes) % 6 == 0
+    masks = {"train_mask": split.train, "val_mask": split.val, "test_mask": split.test}
+    masks = {key: mask & ~nowhere for key, mask in masks.items() if key not in left_out}
+    wrong = np.where(nowhere, (graph.y + 1) % 4, graph.y)
+    for make in (pyg, networkx):
+        name = "y" if make is pyg else "label"
+        fits = []
+        for y in (graph.y, wrong):
+            given = (torch.tensor if make is pyg else np.ndarray.tolist)(y)
+            columns = {k: torch.tensor(m) if make is pyg else m.tolist() for k, m in masks.items()}
+            data = make(graph, **{name: given}, **columns)
+            clf = DJClassifier(**FAST).fit(data)
+            fits.append((clf.probabilities_, clf.score(data), clf.score()))
+        np.testing.assert_array_equal(fits[0][0], fits[1][0])
+        assert fits[0][1:] == fits[1][1:]
+        if "test_mask" in masks:
+            test = masks["test_mask"]
+            assert fits[0][1] == pytest.approx((clf.predict(data)[test] == graph.y[test]).mean())
+        else:
+            assert fits[0][1] == pytest.approx(clf.validation_score_ / 100)
 
 
 def networkx(graph: Graph, names: dict[int, object] | None = None, **columns: object) -> nx.DiGraph:

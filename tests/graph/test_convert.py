@@ -41,6 +41,12 @@ def test_pyg_labels_masks_and_sparse_features() -> None:
     assert g.edge_weight.tolist() == [0.5, 2.0]
     assert (g.x.toarray() == np.eye(3)).all()
     assert Graph.from_pyg(Data(edge_index=edges, num_nodes=5)).num_nodes == 5
+    some = {"edge_index": edges, "y": torch.tensor([1, -1, 0])}
+    held = Graph.from_pyg(Data(**some, test_mask=torch.tensor([False, False, True])))
+    assert held.train_mask.ravel().tolist() == [True, False, False]
+    assert not held.val_mask.any()
+    alone = Graph.from_pyg(Data(**some, train_mask=torch.tensor([True, False, False])))
+    assert not (alone.val_mask | alone.test_mask).any()
 
 
 def test_pyg_refuses_what_is_not_one_class_per_node() -> None:

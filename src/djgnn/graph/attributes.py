@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from djgnn.errors import InputError
 from djgnn.graph.checks import MASKS
+from djgnn.graph.convert import complete_masks
 from djgnn.graph.graph import Graph
 from djgnn.graph.labels import as_objects, encode, in_order, unknown_among
 from djgnn.graph.table_columns import read_split
@@ -53,7 +54,7 @@ def read_attributes(g: Any, y: Any, known: Graph | None, own: bool) -> tuple[Gra
     codes, classes = encode(label)
     codes = np.concatenate([codes, np.full(graph.num_nodes - codes.size, -1)])
     fields: dict[str, Any] = {"y": codes, "class_names": tuple(map(str, classes))}
-    if known is None:
+    if len(nodes) == graph.num_nodes:
         fields |= _parts(split, masks, codes)
     return replace(graph, **fields), classes
 
@@ -120,16 +121,12 @@ def _same(values: NDArray[Any], given: NDArray[Any]) -> bool:
 def _parts(
     split: NDArray[Any] | None, masks: list[NDArray[Any] | None], codes: NDArray[np.int64]
 ) -> dict[str, Any]:
-    """Masks from an attribute of words or from attributes named as the masks; none without.
-
-    Without an attribute of the training nodes, these are the nodes in no other mask.
-    """
+    """Masks from an attribute of words or from attributes named as the masks; none without."""
     if split is not None:
         return read_split(WHERE, _series("split", split), codes)
-    if all(mask is None for mask in masks):
-        return {}
-    given = [np.zeros(codes.size) if mask is None else mask for mask in masks]
-    chosen = [np.array([bool(v) for v in mask.tolist()]) & (codes >= 0) for mask in given]
-    if masks[0] is None:
-        chosen[0] = (codes >= 0) & ~chosen[1] & ~chosen[2]
-    return dict(zip(MASKS, chosen, strict=True))
+    given = {
+        key: np.array([bool(v) for v in mask.tolist()]) & (codes >= 0)
+        for key, mask in zip(MASKS, masks, strict=True)
+        if mask is not None
+    }
+    return complete_masks(given, codes >= 0)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from djgnn.errors import InputError
 from djgnn.graph.checks import MASKS
@@ -99,7 +100,8 @@ def from_pyg(data: Any, name: str = "graph") -> Graph:
 
     Used are ``edge_index``, ``edge_weight``, ``x``, ``y`` and the three masks. Labels may be
     floats, NaN or -1 mean unknown; unlabelled nodes are taken out of the masks; a mask ``[n]``
-    beside masks ``[n, splits]`` holds for every split.
+    beside masks ``[n, splits]`` holds for every split. Of the masks some may be missing: one that
+    is, is empty, but for the training nodes, which are then the labelled nodes in no other mask.
 
     Args:
         data: The object, on any device.
@@ -141,7 +143,34 @@ def from_pyg(data: Any, name: str = "graph") -> Graph:
         given[key] = columns if y is None else columns & (y >= 0)[:, None]
     sized = next((part for part in (x, y) if part is not None), None)
     size = int(data.num_nodes if sized is None else sized.shape[0])
-    return Graph(edge_index, size, x=compact(x), y=y, edge_weight=weight, name=name, **given)
+    full = complete_masks(given, np.ones(size, dtype=np.bool_) if y is None else y >= 0)
+    return Graph(edge_index, size, x=compact(x), y=y, edge_weight=weight, name=name, **full)
+
+
+def complete_masks(
+    given: Mapping[str, NDArray[np.bool_]], labelled: NDArray[np.bool_]
+) -> dict[str, NDArray[np.bool_]]:
+    """All three masks, or none: a missing one is empty, that of the training nodes is the rest.
+
+    Args:
+        given: Some of the masks, by name.
+        labelled: Which nodes have a label.
+
+    Shapes:
+        masks ``[n, splits]`` or ``[n]``, labelled ``[n]``.
+
+    Example:
+        >>> held = np.array([True, False, False])
+        >>> found = complete_masks({"test_mask": held}, np.array([True, True, False]))
+        >>> found["train_mask"].tolist(), found["val_mask"].tolist()
+        ([False, True, False], [False, False, False])
+    """
+    if not given:
+        return {}
+    taken = np.logical_or.reduce(list(given.values()))
+    rest = (labelled if taken.ndim == 1 else labelled[:, None]) & ~taken
+    missing = {key: rest if key == "train_mask" else np.zeros_like(taken) for key in MASKS}
+    return missing | dict(given)
 
 
 def from_scipy(matrix: Any, x: Any = None, y: Any = None, **fields: Any) -> Graph:

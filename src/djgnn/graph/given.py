@@ -142,7 +142,8 @@ def with_metric(graph: Graph, metric: str | None) -> Graph:
 def to_learn_from(graph: Graph) -> Graph:
     """A graph with its first split and no test nodes, or without splits.
 
-    If there are no validation nodes in the split, the labels of its training nodes are kept alone.
+    Labels of nodes in no part of the split are left out. If there are no validation nodes in it,
+    the labels of its training nodes are kept alone.
 
     Raises:
         InputError: If there is no label.
@@ -155,6 +156,9 @@ def to_learn_from(graph: Graph) -> Graph:
     if graph.num_splits:
         parts = graph.split(0)
         if parts.val.any():
+            if (graph.y >= 0)[~(parts.train | parts.val | parts.test)].any():
+                kept = np.where(parts.train | parts.val | parts.test, graph.y, -1)
+                graph = bare(graph, kept, tuple(graph.classes()))
             return graph.with_masks(parts.train, parts.val, np.zeros_like(parts.test))
         return bare(graph, np.where(parts.train, graph.y, -1), tuple(graph.classes()))
     return graph
@@ -246,9 +250,6 @@ def _advice(source: Any) -> str:
 def _from_pyg(data: Any, own: bool) -> tuple[Graph, NDArray[Any]]:
     """A PyG graph with codes for its labels, whatever numbers they are.
 
-    Of its masks some may be missing; without that of the training nodes, these are the nodes in no
-    other mask.
-
     Args:
         data: The object.
         own: Whether its labels and masks are wanted.
@@ -258,13 +259,6 @@ def _from_pyg(data: Any, own: bool) -> tuple[Graph, NDArray[Any]]:
     if y is None or not own:
         return from_pyg(SimpleNamespace(**parts, num_nodes=size)), np.zeros(0)
     codes, classes = encode(one_per_node(y, int(size or 0)))
-    masks = {key: array_of(getattr(data, key, None)) for key in MASKS}
-    given = [mask for mask in masks.values() if mask is not None]
-    if given:
-        none = np.zeros(codes.size, dtype=np.bool_)
-        if masks["train_mask"] is None:
-            columns = [mask.reshape(codes.size, -1).astype(bool) for mask in given]
-            masks["train_mask"] = ~np.logical_or.reduce(np.broadcast_arrays(*columns))
-        parts |= {key: none if mask is None else mask for key, mask in masks.items()}
+    parts |= {key: getattr(data, key, None) for key in MASKS}
     graph = from_pyg(SimpleNamespace(**parts, y=codes, num_nodes=size))
     return dataclasses.replace(graph, class_names=tuple(map(str, classes))), classes

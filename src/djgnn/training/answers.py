@@ -130,12 +130,17 @@ def accuracy(stored: StoredModel, asked: Any, y: Any = None, weight: Any = None)
 def _not_learned(stored: StoredModel, found: Answer) -> tuple[Answer, NDArray[Any]]:
     """A graph's own labels, ``None`` for nodes that were learned from.
 
-    Where that leaves no label, the validation nodes keep theirs; those of a cross-fitted model are
-    answered out of their fold.
+    Of a graph with the split that was learned from only test nodes keep theirs. Where that leaves
+    no label, the validation nodes keep theirs; those of a cross-fitted model are answered out of
+    their fold.
     """
     labels, split = _own(found), stored.parts
     known = found.place >= 0
     hidden = known & (split.train | split.val)[found.place]
+    if found.graph is not stored.graph and found.graph.num_splits:
+        own = found.graph.split(0)
+        if np.array_equal(hidden, (own.train | own.val)[found.nodes]):
+            hidden = ~own.test[found.nodes]
     if unknown_among(labels[~hidden]).all():
         held = stored.judged
         row = np.full(stored.graph.num_nodes, -1)

@@ -250,7 +250,7 @@ def _warnings(
     if found["source"] == "validation":
         said.append(
             "the expected score is that of the validation nodes, on which epochs were chosen, and "
-            "may flatter; folds, or a test part, do not"
+            "may flatter; folds do not, nor does the score on test nodes"
         )
     capped = [] if fitted.interrupted else _capped(fitted, epochs)
     if capped:
