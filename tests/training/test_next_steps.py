@@ -160,7 +160,18 @@ def test_a_chosen_node_halves_the_worth_of_its_neighbours() -> None:
     edges = [(0, 1)] + [(i % 2, i) for i in range(2, 12)] + [(12, i) for i in range(13, 17)]
     graph = Graph(np.array(edges).T, num_nodes=17, y=np.full(17, -1), class_names=("a", "b"))
     found = [int(each.node) for each in next_labels(graph, np.full((17, 2), 0.5, np.float32), 3)]
-    assert found == [0, 12, 1]
+    assert found == [0, 12, 3]  # 3 hangs on 1, which has lost to 0
+
+
+def test_a_hub_among_sure_nodes_comes_after_a_node_among_unsure_ones() -> None:
+    # 0 has 40 neighbours, 4 of them unsure; 41 has 3, all unsure.
+    edges = [(0, i) for i in range(1, 41)] + [(41, i) for i in range(42, 45)]
+    graph = Graph(np.array(edges).T, num_nodes=45, y=np.full(45, -1), class_names=("a", "b"))
+    shares = np.full((45, 2), 0.5, dtype=np.float32)
+    shares[5:41] = 0.99, 0.01
+    first, *others = next_labels(graph, shares)
+    assert (first.node, first.neighbours, first.reach) == ("41", 3, 1.75)
+    assert next(each for each in others if each.node == "0").reach < 1.4
 
 
 def test_thresholds_agree_with_scikit_learn() -> None:

@@ -16,7 +16,7 @@ MOST = 1000
 
 @dataclass(frozen=True)
 class Wanted:
-    """A node without label; `reach` is the uncertainty that lies within two steps of it."""
+    """A node without label; `reach` is its uncertainty and the mean one within two steps of it."""
 
     node: checking.Text
     prediction: checking.Text
@@ -31,11 +31,12 @@ def next_labels(graph: Graph, shares: NDArray[np.float32], most: int = MOST) -> 
 
     .. math::
         u_i = 1 - (p_{(1)} - p_{(2)}) \text{ without label}, 0 \text{ otherwise}; \qquad
-        r = u + \tfrac12 A D^{-1} u + \tfrac14 (A D^{-1})^2 u
+        r = u + \tfrac12 D^{-1} A u + \tfrac14 (D^{-1} A)^2 u
 
-    with A symmetric: an uncertain node shares its uncertainty among its neighbours, so that a node
-    which many others hang on reaches far. Largest :math:`u_i r_i` first; a node that was chosen
-    halves that of its neighbours, since its label tells about them.
+    with A symmetric: r is large where most nodes around are uncertain too, which the node stands
+    for, and not where there are merely many. Largest :math:`u_i r_i` first, of equal ones the node
+    with more neighbours; a node that was chosen halves that of its neighbours, since its label
+    tells about them.
 
     Args:
         graph: Labels and edges.
@@ -54,17 +55,17 @@ def next_labels(graph: Graph, shares: NDArray[np.float32], most: int = MOST) -> 
     near = neighbours(graph)
     degree = np.diff(near.indptr)
     each = 1 / np.maximum(degree, 1)
-    once = near @ (each * unsure)
-    reach = unsure + once / 2 + near @ (each * once) / 4
+    once = each * (near @ unsure)
+    reach = unsure + once / 2 + each * (near @ once) / 4
     value = unsure * reach
     names, classes, best = graph.names(), graph.classes(), shares.argmax(axis=1)
-    heap = [(-value[i], int(i)) for i in np.flatnonzero(open_)]
+    heap = [(-value[i], -int(degree[i]), int(i)) for i in np.flatnonzero(open_)]
     heapq.heapify(heap)
     found: list[Wanted] = []
     while heap and len(found) < most:
-        worth, i = heapq.heappop(heap)
+        worth, many, i = heapq.heappop(heap)
         if -worth > value[i]:  # it has lost since
-            heapq.heappush(heap, (-value[i], i))
+            heapq.heappush(heap, (-value[i], many, i))
             continue
         margin, share = float(first[i] - second[i]), float(first[i])
         number = int(degree[i])
