@@ -97,7 +97,9 @@ def test_advice_is_text_and_names_lead_to_nodes(opened: Any, folder: Path) -> No
         assert page.locator("#thresholds tbody tr").count() == len(rows)
         assert opened.marks("curve") == len(card["pr_curve"][name]["recall"])
     assert page.locator("#importance .track").count() == 2
-    assert "At least 90% of the sets" in page.inner_text("#classes")
+    said = page.inner_text("#classes")
+    assert "Over all nodes together, at least 90% of the sets" in said
+    assert "a set of one class is not safe if its probability is low" in said
     sizes = page.locator("#set-sizes > span:not(.number)").all_inner_texts()
     found = {1 + text.count("|") for text in load_run(folder).predictions["set"]}
     assert sizes == ["one class" if k == 1 else f"{k} classes" for k in sorted(found)]

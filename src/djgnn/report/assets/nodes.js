@@ -188,7 +188,7 @@ function drawNodeCard(id) {
   const line = el("p", {}, "Predicted ", outside(className(predictedOf(id))), ` with probability ${fixed(unpack(DATA.nodes.probability)[row], 3)}; `);
   line.append(...(label < 0 ? ["its label is unknown."] : ["label ", outside(className(label)), wrong ? " (wrong)." : " (right)."]));
   if (partOf(id) && !DATA.headline.cross_fitted) line.append(` A ${partOf(id)} node.`);
-  if (setOf(row)) line.append(" Its set with a guarantee: ", outside(classesOf(setOf(row)).join(" or ")), ".");
+  if (setOf(row)) line.append(" Its set: ", outside(classesOf(setOf(row)).join(" or ")), ".");
   if (flagsOf(row)) line.append(el("span", { class: "tag", text: ` Take with care: ${flagsOf(row).split(" ").join(", ")}.` }));
   const open = byId("node-card").querySelector("details")?.open;
   const more = el("details", { class: "quiet" }, el("summary", { text: DATA.jumps ? "The theory: branches and jumps" : "The theory: branches" }),
