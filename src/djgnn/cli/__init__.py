@@ -12,8 +12,6 @@ def main() -> None:
 
     Of several processes that fail alike only the first prints the error.
     """
-    # Before torch is imported: large tensors in huge pages, which fault seldom.
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     from djgnn.cli.app import app
     from djgnn.cli.failures import describe
     from djgnn.cli.source import with_flags
