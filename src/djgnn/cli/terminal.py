@@ -88,11 +88,11 @@ def plain_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         usual = warnings.showwarning
 
-        def show(message: Any, category: type[Warning], *place: Any) -> None:
+        def show(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
             if issubclass(category, DJGNNWarning):
                 warn(" ".join(str(message).splitlines()))
             else:
-                usual(message, category, *place)
+                usual(message, category, *place, **more)
 
         warnings.simplefilter("once", DJGNNWarning)
         warnings.showwarning = show

@@ -149,7 +149,7 @@ def from_pyg(data: Any, name: str = "graph") -> Graph:
 
 def complete_masks(
     given: Mapping[str, NDArray[np.bool_]], labelled: NDArray[np.bool_]
-) -> dict[str, NDArray[np.bool_]]:
+) -> dict[str, Any]:
     """All three masks, or none: a missing one is empty, that of the training nodes is the rest.
 
     Args:

@@ -156,10 +156,10 @@ def to_learn_from(graph: Graph) -> Graph:
     if graph.num_splits:
         parts = graph.split(0)
         if parts.val.any():
-            if (graph.y >= 0)[~(parts.train | parts.val | parts.test)].any():
-                kept = np.where(parts.train | parts.val | parts.test, graph.y, -1)
-                graph = bare(graph, kept, tuple(graph.classes()))
-            return graph.with_masks(parts.train, parts.val, np.zeros_like(parts.test))
+            kept = np.where(parts.train | parts.val | parts.test, graph.y, -1)
+            same = np.array_equal(kept, graph.y)
+            found = graph if same else bare(graph, kept, tuple(graph.classes()))
+            return found.with_masks(parts.train, parts.val, np.zeros_like(parts.test))
         return bare(graph, np.where(parts.train, graph.y, -1), tuple(graph.classes()))
     return graph
 
