@@ -265,3 +265,10 @@ def test_who_has_not_begun_to_learn_is_waited_for(learned: bool, epochs: int) ->
     config, losses = TrainConfig(epochs=200), [0.7 if learned else 0.999] * 200
     assert next(n for n in range(1, 201) if config.ends(losses[:n], 0, chance=1.0)) == epochs
     assert next(n for n in range(1, 201) if config.ends(losses[:n], 0)) == 26
+
+
+@pytest.mark.parametrize(("loss", "ends"), [(0.68, True), (0.665, False)])
+def test_who_has_learned_much_less_than_another_is_behind(loss: float, ends: bool) -> None:
+    config, losses = TrainConfig(epochs=200), [0.69 * (loss / 0.69) ** (i / 59) for i in range(60)]
+    assert config.ends(losses, 59, rival=0.66, chance=0.69) is ends  # three quarters: 0.6675
+    assert not config.ends(losses, 59, rival=0.66)

@@ -27,7 +27,7 @@ REMOVED: dict[str, Any] = {
 }
 """Options of version 0.1 and the values that a configuration file may still have for them."""
 FIRST, LEAST_PATIENCE, MOST_PATIENCE = 5, 25, 50
-LEAST_GAIN, MOST_GAIN, BEHIND, CATCH_UP = 0.005, 0.02, 0.1, 4
+LEAST_GAIN, MOST_GAIN, BEHIND, CATCH_UP, LEAST_SHARE = 0.005, 0.02, 0.1, 4, 0.75
 GATE = "structure_gate"
 """An option that only version 0.1 has: what the gate decided is in the file, as ``structure``."""
 SMALL_DECAY, LARGE_DECAY, MANY_NODES = 5e-5, 5e-4, 5000
@@ -110,7 +110,9 @@ class TrainConfig:
             hopeless: So many times the rival's loss a training must be below after 25 epochs, and
                 before, from the sixth on, so many times more as the square of 25 / epochs.
             chance: The loss of who knows the class shares alone. A training that has not learned
-                more yet has 50 epochs to begin with it: some networks stay there for long.
+                more yet has 50 epochs to begin with it: some networks stay there for long. After
+                them it is behind, too, if it has learned less than three quarters of what the rival
+                has, beyond the class shares.
         """
         if len(losses) >= self.epochs:
             return True
@@ -121,12 +123,15 @@ class TrainConfig:
             return True
         if len(losses) < MOST_PATIENCE and (1 - LEAST_GAIN) * chance < losses[best] < math.inf:
             return False
-        behind = losses[best] > (1 + BEHIND) * rival and len(losses) > MOST_PATIENCE
+        goal = (1 + BEHIND) * rival
+        if chance > rival and chance < math.inf:
+            goal = min(goal, chance - LEAST_SHARE * (chance - rival))
+        behind = losses[best] > goal and len(losses) > MOST_PATIENCE
         mark, gain, most = 0, LEAST_GAIN, MOST_PATIENCE
         if behind:
             gain, most = MOST_GAIN, LEAST_PATIENCE
             before = min(losses[:-LEAST_PATIENCE])
-            if losses[best] - CATCH_UP * (before - losses[best]) > (1 + BEHIND) * rival:
+            if losses[best] - CATCH_UP * (before - losses[best]) > goal:
                 return True
         for epoch, loss in enumerate(losses):
             if loss < (1 - gain) * losses[mark]:

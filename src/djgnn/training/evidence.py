@@ -89,8 +89,10 @@ def expected_gain(
     .. math::
         q_i \propto P_i^{1/T}
 
-    with P the answer, and T such that single members score as they were measured to. What the
-    answer scores then, less that, is the gain. It comes from the nodes that members disagree on.
+    with P the answer, and the least T from 1 on with which single members score no more than they
+    were measured to. What the answer scores then, less what they do, is the gain. It comes from the
+    nodes that members disagree on. Surer than the answer is (T < 1) nobody is taken to be: where
+    nearly all is right, that would hold every disagreement for an error of single members.
 
     Args:
         members: Logarithms of the probabilities that each gives to the classes of some nodes.
@@ -102,7 +104,7 @@ def expected_gain(
         members and answer ``[n, classes]`` each.
 
     Example:
-        >>> one, other, mean = np.log([[0.9, 0.1]]), np.log([[0.4, 0.6]]), np.log([[0.7, 0.3]])
+        >>> one, other, mean = np.log([[0.9, 0.1]]), np.log([[0.4, 0.6]]), np.log([[0.8, 0.2]])
         >>> round(expected_gain([one, one, other], mean, 60.0), 2)  # (0.8 + 0.8 + 0.2) / 3 = 0.6
         20.0
     """
@@ -119,7 +121,7 @@ def expected_gain(
             each = np.mean([[score(said, y, metric) for said in told] for y in drawn], 0).tolist()
         return float(np.mean(each[:-1])), each[-1]
 
-    low, high = -BOUND, BOUND
+    low, high = 0.0, BOUND
     for _ in range(STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if scores(middle)[0] > measured else (low, middle)

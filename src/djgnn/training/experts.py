@@ -115,7 +115,7 @@ def _results(
 ) -> Iterator[tuple[str, Fitted | FloatingPointError]]:
     """Train experts, at most so many at a time, up to the first one that is interrupted.
 
-    A network is compared with those before it. Where it was trained beside one of them, and what
+    An expert is compared with those before it. Where it was trained beside one of them, and what
     became of that one would have ended it at another epoch, it is trained again: the result does
     not depend on how many were trained at a time.
     """
@@ -136,8 +136,7 @@ def _results(
             except FloatingPointError as error:
                 yield each.name, error
                 continue
-            if kind_of(each.name) not in PLAIN_NAMES:  # what networks need time to surpass
-                rivals[each.fold] = min(rival(each.fold), fitted.validation_loss)
+            rivals[each.fold] = min(rival(each.fold), fitted.validation_loss)
             yield each.name, fitted
             if fitted.interrupted:
                 return
