@@ -17,8 +17,8 @@ function namedNode(name) {
 
 views.push(function suspectsView() {
   if (!DATA.suspects) return;
-  const rows = DATA.suspects.map((s) => [namedNode(s.node), outside(s.label), s.looks_wrong ? "yes" : "no", { number: percent(100 * s.probability, 1) }, outside(s.prediction), outside(s.reasons || "")]);
-  byId("suspects").replaceChildren(table(["node", "label", "looks wrong", { number: "its probability" }, "more likely", "why"], rows, { class: "wide words" }));
+  const rows = DATA.suspects.map((s) => [namedNode(s.node), outside(s.label), { number: percent(100 * s.probability, 1) }, outside(s.prediction), outside([s.looks_wrong ? "looks wrong" : "", s.reasons || ""].filter(Boolean).join(": "))]);
+  byId("suspects").replaceChildren(table(["node", "label", { number: "its probability" }, "more likely", "why"], rows, { class: "wide words" }));
 });
 
 views.push(function labelNextView() {
