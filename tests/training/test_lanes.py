@@ -118,7 +118,7 @@ class Pretended:
     def run(self, rival: Callable[[], float], hooks: Hooks) -> Any:
         self.runs += 1
         if self.after is not None:
-            assert self.after.wait(10)
+            assert self.after.wait(60)
         made = Made(rival(), self.loss)
         self.ended.set()
         return made
