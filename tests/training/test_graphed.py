@@ -70,6 +70,7 @@ def imitated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphed.Captured, "_on_side_stream", lambda _, run: run())
     monkeypatch.setattr(graphed.Captured, "_capture", capture)
     monkeypatch.setattr(passes, "can_be_captured", lambda *_: True)
+    monkeypatch.setattr(passes, "search_can_be_captured", lambda module, _: bool(module.pump))
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ def test_a_captured_run_has_the_losses_of_a_plain_one(
     captured = history("cuda", name=name, sparse=sparse)
     assert captures
     assert all(captures)
-    assert len(captures) == 2  # updates and evaluations; lists are searched by these
+    assert len(captures) == 2 + bool(NETWORKS[name].jumps)  # updates, evaluations, searches
     monkeypatch.setattr(passes, "can_be_captured", lambda *_: False)
     assert captured == pytest.approx(history("cuda", name=name, sparse=sparse), rel=1e-4)
 
@@ -135,20 +136,23 @@ def test_many_nodes_are_not_captured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(not triton_available(), reason="no GPU with Triton")
-def test_captured_steps_take_the_lists_of_a_whole_search(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("nodes", [9000, 40000])  # searched within a CUDA graph, and before one
+def test_captured_steps_take_the_lists_of_a_whole_search(
+    nodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Losses of so many nodes differ by themselves: sums on a GPU have no fixed order."""
-    differing = []
-    evaluate = passes.CapturedPasses.evaluate
+    differing, searched = [], []
+    evaluate, check = passes.CapturedPasses.evaluate, passes.check_finite
+    monkeypatch.setattr(passes, "check_finite", lambda u: searched.append(u) or check(u))
 
     def checked(self: passes.CapturedPasses) -> torch.Tensor:
-        logits = evaluate(self)
-        u, twins = self.encoding.pump.u.detach(), self.view.operators.twins
-        expected = rank_lists(u, twins, self.module.num_ranks, engine="blockwise").ranks
+        logits, twins = evaluate(self), self.view.operators.twins
+        expected = rank_lists(searched[-1], twins, self.module.num_ranks, engine="blockwise").ranks
         differing.append(int((self._ranks != expected).sum()))
         return logits
 
     monkeypatch.setattr(passes.CapturedPasses, "evaluate", checked)
-    history("cuda", 9000, 20)
+    history("cuda", nodes, 20)
     assert differing == 20 * [0]
 
 

@@ -209,25 +209,32 @@ def products_kernel(
 
 
 @jit
-def distances_kernel(
-    points, own, names, out, num_rows, num_points, P: tl.constexpr, Q: tl.constexpr,
-    SLOTS: tl.constexpr, ROWS: tl.constexpr,
+def ordered_kernel(
+    points, own, names, out_names, out_squares, num_rows, num_points,
+    P: tl.constexpr, Q: tl.constexpr, KEEP: tl.constexpr, SLOTS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Squared distances, in float64, of each row's point to the points of its list."""
+    """The first KEEP of each row's list by (squared distance in float64, label)."""
     r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     slot = tl.arange(0, SLOTS)
-    keep = (r < num_rows)[:, None] & (slot < Q)[None, :]
+    listed = (r < num_rows)[:, None] & (slot < Q)[None, :]
     place = r[:, None].to(tl.int64) * Q + slot[None, :]
     mine = tl.load(own + r, mask=r < num_rows, other=0).to(tl.int64)
-    theirs = tl.load(names + place, mask=keep, other=0).to(tl.int64)
+    theirs = tl.load(names + place, mask=listed, other=2147483647)
     there = theirs < num_points  # the labels of empty places are larger
-    total = tl.zeros([ROWS, SLOTS], tl.float64)
+    far = tl.zeros([ROWS, SLOTS], tl.float64)
     for d in range(P):
         x = tl.load(points + mine * P + d).to(tl.float64)
-        y = tl.load(points + theirs * P + d, mask=there, other=float("inf")).to(tl.float64)
+        at = theirs.to(tl.int64) * P + d
+        y = tl.load(points + at, mask=there, other=float("inf")).to(tl.float64)
         gap = x[:, None] - y
-        total += gap * gap
-    tl.store(out + place, total, mask=keep)
+        far += gap * gap
+    for k in range(KEEP):
+        near = tl.min(far, axis=1)
+        first = tl.min(tl.where(far == near[:, None], theirs, 2147483647), axis=1)
+        to = r.to(tl.int64) * KEEP + k
+        tl.store(out_names + to, first, mask=r < num_rows)
+        tl.store(out_squares + to, near, mask=r < num_rows)
+        far = tl.where(theirs == first[:, None], float("inf"), far)
 
 
 @jit

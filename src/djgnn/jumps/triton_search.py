@@ -122,22 +122,22 @@ def triton_search(
     else:
         bounds = None
         if single and memory.names is not None and memory.names.shape == (m, wide):
-            far = _in_order(points, order, memory.names)[1].amax(dim=1)
+            far = _in_order(points, order, memory.names, wide)[1][:, -1]
             bounds = (far * (1 + 1e-5) + 1e-36).float()  # upwards past what float32 rounds away
         names, best = nearest_of_tiles(tiled, places, wide, bounds)
         # Differences, squares and sums of float32 err by less than p + 4 units, relatively.
         kind = torch.finfo(torch.float32)
-        outside = best.amax(dim=1).double() * (1 - (p + 4) * kind.eps) - p * kind.tiny
-    names, squares = _in_order(points, order, names)
-    memory.names = names[:, :wide].clone()
+        left_out = best.view(m, -1, wide).amax(dim=2).amin(dim=1).double()
+        outside = left_out * (1 - (p + 4) * kind.eps) - p * kind.tiny
+    names, squares = _in_order(points, order, names, wide)
+    memory.names = names.clone()
     if single and wide < m:
         reach = squares[:, q - 1] * (1 + 1e-12)
         unsure = (reach >= outside).nonzero().squeeze(1)
         if unsure.numel():
             exact = TiledPoints.build(points.double(), TILE, order)
             found, _ = nearest_of_tiles(exact, unsure, q, reach[unsure])
-            found, near = _in_order(points, order[unsure], found)
-            names[unsure, :q], squares[unsure, :q] = found[:, :q], near[:, :q]
+            names[unsure, :q], squares[unsure, :q] = _in_order(points, order[unsure], found, q)
     by_point = torch.empty(m, q, dtype=torch.int64, device=points.device)
     distances = torch.empty(m, q, dtype=torch.float64, device=points.device)
     by_point[order], distances[order] = names[:, :q].long(), squares[:, :q]
@@ -259,25 +259,24 @@ def first_members(twins: TwinClasses, names: Tensor, distances: Tensor, num_rank
     return ranks
 
 
-def _in_order(points: Tensor, own: Tensor, names: Tensor) -> tuple[Tensor, Tensor]:
-    """Lists of points `own` sorted by (float64 distance, label), and the squared distances.
+def _in_order(points: Tensor, own: Tensor, names: Tensor, keep: int) -> tuple[Tensor, Tensor]:
+    """The first of the lists of points `own` by (float64 distance, label), and the squares.
 
     Shapes:
-        points ``[m, p]``, own ``[r]``, names and results ``[r, q]``.
+        points ``[m, p]``, own ``[r]``, names ``[r, q]``, results ``[r, keep]``.
     """
-    from djgnn.jumps.triton_kernels import distances_kernel
+    from djgnn.jumps.triton_kernels import ordered_kernel
 
-    names = names.sort(dim=1).values
     count, q = names.shape
-    squares = torch.empty(count, q, dtype=torch.float64, device=points.device)
+    ordered = torch.empty(count, keep, dtype=torch.int32, device=points.device)
+    squares = torch.empty(count, keep, dtype=torch.float64, device=points.device)
     slots = _power(q)
     rows = max(1, 512 // slots)
-    distances_kernel[(-(-count // rows),)](
-        points.contiguous(), own, names, squares, count, points.shape[0],
-        P=points.shape[1], Q=q, SLOTS=slots, ROWS=rows,
+    ordered_kernel[(-(-count // rows),)](
+        points.contiguous(), own, names, ordered, squares, count, points.shape[0],
+        P=points.shape[1], Q=q, KEEP=keep, SLOTS=slots, ROWS=rows,
     )  # fmt: skip
-    squares, order = squares.sort(dim=1, stable=True)
-    return names.gather(1, order), squares
+    return ordered, squares
 
 
 def _power(q: int) -> int:

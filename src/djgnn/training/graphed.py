@@ -1,36 +1,45 @@
 """CUDA graphs: a whole step of a small graph as one launch.
 
 On a GPU a step of a few thousand nodes is some three hundred kernels of a few microseconds each;
-launching them one by one takes ten times as long as running them.
+launching them one by one takes ten times as long as running them, and still twice as long with
+100,000 nodes.
 """
 
 import warnings
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from djgnn.jumps.engines import on_tiles
-from djgnn.jumps.triton_search import capturable
+from djgnn.jumps.triton_search import capturable, uses_triton
 from djgnn.model import DJGNN, GraphOperators
+from djgnn.pump import DiffusionPump
 from djgnn.training.optimizer import Adam
 
 Run = Callable[[], tuple[Tensor, ...]]
 WARM_UP = 3
+# The kernels of a step with jumps take longer than their launches from here on.
+MOST_NODES = 1 << 18
 
 
 def can_be_captured(module: DJGNN, operators: GraphOperators) -> bool:
-    """Whether a step needs no host synchronisation: a GPU, Triton, and few enough points.
+    """Whether a step beside its search is worth a CUDA graph: on a GPU, with few enough nodes.
 
-    Without jumps any step is, but a captured one keeps its memory, and large ones gain nothing.
+    A captured step keeps its memory, and a large one gains nothing.
     """
     if module.pump is None:
         return operators.degree.is_cuda and capturable(operators.num_nodes, 0)
+    return uses_triton(operators.degree) and operators.num_nodes <= MOST_NODES
+
+
+def search_can_be_captured(module: DJGNN, operators: GraphOperators) -> bool:
+    """Whether the search needs no host synchronisation: Triton, and few enough points."""
     ranks, engine = module.num_ranks, module.config.engine
-    fits = capturable(operators.twins.num_classes, ranks)
-    return fits and on_tiles(engine, module.pump.weight.t(), ranks)
+    fits = module.pump is not None and capturable(operators.twins.num_classes, ranks)
+    return fits and on_tiles(engine, cast(DiffusionPump, module.pump).weight.t(), ranks)
 
 
 class Captured:

@@ -19,7 +19,7 @@ from djgnn.model.profile import Blocks, Profile
 from djgnn.model.views import Encoding, GraphView, View
 from djgnn.pump import DiffusionPump
 from djgnn.training.config import TrainConfig
-from djgnn.training.graphed import Captured, can_be_captured
+from djgnn.training.graphed import Captured, can_be_captured, search_can_be_captured
 from djgnn.training.optimizer import Adam
 from djgnn.training.plain import StepPasses
 
@@ -274,11 +274,11 @@ class _CapturedUpdate(_Update):
 
 
 class CapturedPasses(_CapturedUpdate, ViewPasses):
-    """A DJ-GNN's passes over a small graph on a GPU, each one launch.
+    """A DJ-GNN's passes over a graph of up to some 100,000 nodes on a GPU, each one launch.
 
-    An update takes the rank lists of the evaluation before it, which saw the same U, from a tensor
-    that both CUDA graphs refer to. The rest of the first half is computed twice: sharing it would
-    cost more.
+    Rank lists are searched before an evaluation, in a CUDA graph of their own where the search can
+    be captured, into a tensor that the evaluation and the update after it refer to. The rest of the
+    first half is computed twice: sharing it would cost more.
     """
 
     view: GraphView
@@ -287,7 +287,8 @@ class CapturedPasses(_CapturedUpdate, ViewPasses):
         self, module: DJGNN, view: GraphView, targets: Targets, config: TrainConfig
     ) -> None:
         super().__init__(module, view, targets, config)
-        self._evaluation, self._ranking = Captured(), Captured()
+        self._evaluation = Captured()
+        self._ranking = Captured() if search_can_be_captured(module, view.operators) else None
         twins = view.operators.twins
         self._pump = module.pump
         self._ranks = twins.class_of.new_empty(twins.num_classes, module.num_ranks)
@@ -295,8 +296,8 @@ class CapturedPasses(_CapturedUpdate, ViewPasses):
 
     def prepare(self) -> None:
         """Rank lists, where no evaluation has left any since the last step, or weights were set."""
-        if self._pump is not None and self._ranked != self._versions():
-            self._keep(*self._ranking(self._rank))
+        if self._ranked != self._versions():
+            self._search()
         self._ranked = None
 
     def train(self, generator: torch.Generator | None) -> Losses:
@@ -307,33 +308,32 @@ class CapturedPasses(_CapturedUpdate, ViewPasses):
 
     def evaluate(self) -> Tensor:
         """Logits of all nodes, and rank lists for the next update."""
-        logits, u, ranks = self._evaluation(self._evaluate)
-        check_finite(u)
-        self._keep(ranks)
-        return logits.clone()
+        self._search()
+        return self._evaluation(self._evaluate)[0].clone()
 
-    def _keep(self, ranks: Tensor) -> None:
-        self._ranks.copy_(ranks)
+    def _search(self) -> None:
+        """Rank lists of the current weights."""
+        if self._pump is not None and self.module.fixed_filters is None:
+            u, ranks = self._rank() if self._ranking is None else self._ranking(self._rank)
+            check_finite(u)
+            self._ranks.copy_(ranks)
         self._ranked = self._versions()
 
     @torch.no_grad()
-    def _evaluate(self) -> tuple[Tensor, Tensor, Tensor]:
-        self.module.eval()
-        # Replays write into the tensors of the encoding that was captured: it is always the last.
-        self._encoding = encoding = self.module.encode(self.view)
-        logits = self.module.decode(encoding, self.view)
-        index = encoding.table.index[self.view.operators.twins.representative]
-        return logits, encoding.pump.u, index
+    def _rank(self) -> tuple[Tensor, Tensor]:
+        u = self.view.positions(cast(DiffusionPump, self._pump)).u
+        return u, self.module.ranks.search(u, self.view.operators.twins)
 
     @torch.no_grad()
-    def _rank(self) -> tuple[Tensor]:
-        u = self.view.positions(cast(DiffusionPump, self._pump)).u
-        return (self.module.ranks(u, self.view.operators.twins),)
+    def _evaluate(self) -> tuple[Tensor]:
+        self.module.eval()
+        # Replays write into the tensors of the encoding that was captured: it is always the last.
+        self._encoding = self.module.encode(replace(self.view, ranks=self._ranks))
+        return (self.module.decode(self._encoding, self.view),)
 
     def _versions(self) -> tuple[int, ...]:
         """Changes with the weights of the pump, except by the steps of a CUDA graph."""
-        own = () if self._pump is None else self._pump.parameters()
-        return tuple(weight._version for weight in own)
+        return tuple(weight._version for weight in self._pump.parameters()) if self._pump else ()
 
 
 class CapturedPlainPasses(_CapturedUpdate, PlainPasses):
