@@ -52,7 +52,7 @@ def test_influence_is_pagerank() -> None:
     out = np.maximum(np.asarray((edges != 0).sum(axis=1)).reshape(-1), 1)
     moves = (edges != 0).astype(float).toarray().T / out
     wanted = np.linalg.solve(np.eye(n) - share * moves, np.full(n, 1 - share))
-    found = influence(Surroundings.of(edges), share)
+    found = influence(Surroundings.of(edges), [share])[0]
     np.testing.assert_allclose(found, np.log(wanted), atol=1e-7)
 
 
@@ -85,7 +85,7 @@ def test_logits_are_those_of_its_layers() -> None:
     profile.eval()
     with torch.no_grad():
         logits = profile(*inputs)[0]
-        x, s, y = profile.blocks(inputs[0], Surroundings.of(inputs[1].adjacency))
+        x, s, y = profile.blocks(inputs[0], profile.columns(Surroundings.of(inputs[1].adjacency)))
         dense = x.to_scipy().toarray() if hasattr(x, "to_scipy") else x.numpy()
         h = [
             np.maximum(block @ w.numpy() + b.numpy(), 0)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 from numpy.typing import NDArray
 
-from djgnn.model.operators import mean_normalize
+from djgnn.model.operators import WholeGraph, mean_normalize
 from djgnn.spectral import symmetrize
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 ROUNDING = 1e-9
 """Least variance: what rounding leaves of none must not tell nodes apart."""
+BLOCK = 1 << 15
+"""Rows that a thread works on at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +40,7 @@ class Surroundings:
     outgoing: sp.csr_array
     incoming: sp.csr_array
     both: sp.csr_array
+    made: dict[bool, Floats] = field(default_factory=dict)
 
     @classmethod
     def of(cls, adjacency: sp.sparray, later: Arrivals | None = None) -> Surroundings:
@@ -55,12 +60,57 @@ class Surroundings:
         """Targets and sources; where edges have no direction, neighbours."""
         return (self.outgoing, self.incoming) if directed else (self.both,)
 
+    def singular(self, directed: bool, width: int) -> Floats:
+        """The result of :func:`singular_places`, which several experts need."""
+        if directed not in self.made:
+            self.made[directed] = singular_places(self.ways(directed), width)
+        return self.made[directed]
+
+
+def surroundings(graph: WholeGraph) -> Surroundings:
+    """Those of all nodes of a graph, made once."""
+    if "surroundings" not in graph.made:
+        graph.made["surroundings"] = Surroundings.of(graph.adjacency)
+    found: Surroundings = graph.made["surroundings"]
+    return found
+
 
 def _bare(matrix: sp.sparray) -> sp.csr_array:
     rows = sp.csr_array(matrix).astype(np.float64)
-    rows = sp.csr_array(rows - sp.diags_array(rows.diagonal()))
+    loops = rows.diagonal()
+    if loops.any():
+        rows = sp.csr_array(rows - sp.diags_array(loops))
     rows.eliminate_zeros()
     return rows
+
+
+def in_blocks(work: Callable[[slice], None], rows: int) -> None:
+    """Do some work for all rows, block by block, in as many threads as torch has.
+
+    What becomes of a row must not depend on the others, so that it does not on the threads either.
+    """
+    parts = [slice(first, first + BLOCK) for first in range(0, rows, BLOCK)]
+    threads = min(torch.get_num_threads(), len(parts))
+    if threads < 2:
+        for part in parts:
+            work(part)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(work, parts):
+            pass
+
+
+def product(rows: sp.csr_array, dense: Floats) -> Floats:
+    """``rows @ dense`` to the bit, in several threads where there are many rows."""
+    if rows.shape[0] <= BLOCK or torch.get_num_threads() == 1:
+        return np.asarray(rows @ dense)
+    found = np.empty((rows.shape[0], *dense.shape[1:]), np.result_type(rows.dtype, dense.dtype))
+
+    def work(part: slice) -> None:
+        found[part] = rows[part] @ dense
+
+    in_blocks(work, rows.shape[0])
+    return found
 
 
 def totals(rows: sp.csr_array) -> Floats:
@@ -74,14 +124,16 @@ def inverse(values: Floats) -> Floats:
 
 
 def leading_directions(x: Any, width: int) -> Floats:
-    """The first right singular vectors of a matrix, by scikit-learn's truncated SVD.
+    """The first right singular vectors of a matrix, by scikit-learn's truncated SVD, in one thread.
 
     Shapes:
         x ``[n, F]`` with F > 1 (dense or sparse), result ``[F, width]``.
     """
     from sklearn.decomposition import TruncatedSVD
+    from threadpoolctl import threadpool_limits
 
-    with np.errstate(invalid="ignore"):  # it divides by the variance, which may be zero
+    # It divides by the variance, which may be zero.
+    with threadpool_limits(1), np.errstate(invalid="ignore"):
         return np.asarray(TruncatedSVD(width, random_state=0).fit(x).components_.T)
 
 
@@ -117,7 +169,7 @@ def neighbour_means(h: Floats, means: Sequence[sp.csr_array], num_hops: int) -> 
     for mean in means:
         spread = h
         for _ in range(num_hops):
-            spread = mean @ spread
+            spread = product(mean, spread)
             found.append(spread)
     return found
 
@@ -157,8 +209,8 @@ def label_shares(near: Surroundings, known: Floats, prior: Floats, directed: boo
     """
     both, mean = near.both, mean_normalize(near.both)
     returns = np.asarray(both.multiply(mean.T).sum(axis=1)).reshape(-1, 1)
-    counts = [way @ known for way in near.ways(directed)]
-    counts.append(np.maximum(both @ (mean @ known) - returns * known, 0))
+    counts = [product(way, known) for way in near.ways(directed)]
+    counts.append(np.maximum(product(both, product(mean, known)) - returns * known, 0))
     found = []
     for count in counts:
         total = count.sum(axis=1, keepdims=True)
@@ -201,5 +253,5 @@ def places(ways: Sequence[sp.csr_array], vectors: Floats) -> Floats:
     known, found = vectors.shape[0], []
     for way, part in zip(ways, np.split(vectors, len(ways), axis=1), strict=True):
         rows = way[:, :known]
-        found.append(np.sqrt(inverse(totals(rows)))[:, None] * (rows @ part))
+        found.append(np.sqrt(inverse(totals(rows)))[:, None] * product(rows, part))
     return np.column_stack(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -65,11 +65,13 @@ class WholeGraph:
         adjacency: A as given.
         features: X of all nodes, where a process otherwise holds a part of it.
         shared: Does something on one of the processes and gives the result to all.
+        made: What several experts need of it, by name; whoever is first makes it.
     """
 
     adjacency: sp.csr_array
     features: Any = None
     shared: Callable[[Callable[[], Any]], Any] = at_once
+    made: dict[str, Any] = field(default_factory=dict)
 
 
 class Parts:
@@ -110,7 +112,8 @@ class Parts:
 
     def whole(self) -> WholeGraph:
         """All of it."""
-        return WholeGraph(sp.csr_array(self._given))
+        found: WholeGraph = self._once("whole", lambda: WholeGraph(sp.csr_array(self._given)))
+        return found
 
     def held(self, matrix: sp.csr_array) -> SparseOperator:
         """The rows of a matrix that are kept, all of them."""

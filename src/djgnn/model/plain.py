@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from djgnn.graph.operator import SparseOperator
-from djgnn.model.columns import Floats, Surroundings, totals
+from djgnn.model.columns import Floats, Surroundings, product, surroundings, totals
 from djgnn.model.operators import WholeGraph, mean_normalize
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class TableExpert(nn.Module):
     def whole(self, x: Any, graph: WholeGraph) -> tuple[Any, Surroundings]:
         """The features of all nodes as a matrix, and who is near whom."""
         features = as_matrix(x if graph.features is None else graph.features)
-        return features, Surroundings.of(graph.adjacency)
+        return features, surroundings(graph)
 
     def arriving(self, x: Any, graph: WholeGraph, later: Arrivals, features: Any) -> Tensor:
         """Logits of nodes that come later; known nodes do not see them.
@@ -211,14 +211,14 @@ class LabelPropagation(PlainExpert):
         fixed, rest = known.max(axis=1, keepdims=True) > 0, np.outer(1 - totals(heard), prior)
         f = np.where(fixed, known, prior)
         for _ in range(STEPS):
-            before, f = f, np.where(fixed, known, heard @ f + rest)
+            before, f = f, np.where(fixed, known, product(heard, f) + rest)
             if np.abs(f - before).max(initial=0) < TOLERANCE:
                 break
-        return np.asarray(heard @ f + rest)
+        return product(heard, f) + rest
 
     def voices(self, graph: WholeGraph, node: int) -> list[tuple[int, float]]:
         """The labelled neighbours of a node and their weights in its answer, largest first."""
-        row = float(self.reach) * mean_normalize(Surroundings.of(graph.adjacency).both[[node]])
+        row = float(self.reach) * mean_normalize(surroundings(graph).both[[node]])
         known = self.label.cpu().numpy()
         pairs = zip(row.indices.tolist(), row.data.tolist(), strict=True)
         return sorted((p for p in pairs if known[p[0]] >= 0), key=lambda pair: -pair[1])

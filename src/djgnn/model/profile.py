@@ -4,6 +4,7 @@ classes of its labelled neighbours, each in a layer of its own."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from djgnn.graph.operator import SparseOperator
-from djgnn.model.columns import Floats, Surroundings, inverse, label_shares
+from djgnn.model.columns import (
+    Floats,
+    Surroundings,
+    inverse,
+    label_shares,
+    product,
+    surroundings,
+)
 from djgnn.model.config import ModelConfig
 from djgnn.model.dropout import multiply, relu_dropout
 from djgnn.model.operators import WholeGraph, mean_normalize
@@ -99,22 +107,23 @@ class Profile(TableExpert):
         return np.column_stack([numbers, *label_shares(near, known, prior, self.directed)])
 
     @torch.no_grad()
-    def observe(self, near: Surroundings) -> None:
-        """Learn how the columns of S and Y are standardised, after :meth:`learn`."""
+    def observe(self, near: Surroundings) -> Floats:
+        """Learn how the columns of S and Y are standardised, after :meth:`learn`; gives them."""
         found = self.columns(near)
         spread = found.std(axis=0)
         spread[spread < 1e-6] = 1
         self.centre.copy_(torch.from_numpy(found.mean(axis=0)))
         self.spread.copy_(torch.from_numpy(spread))
+        return found
 
-    def blocks(self, x: Any, near: Surroundings) -> Blocks:
+    def blocks(self, x: Any, columns: Floats) -> Blocks:
         """X, S and Y of all nodes, known and later, on the device of the expert."""
         like = self.bias
         if sp.issparse(x):
             x = SparseOperator.from_scipy(sp.csr_array(x), like.dtype, like.device)
         elif not isinstance(x, Tensor | SparseOperator):
             x = torch.tensor(np.asarray(x), dtype=like.dtype, device=like.device)
-        found = torch.from_numpy(self.columns(near)).to(like.device, like.dtype)
+        found = torch.from_numpy(columns).to(like.device, like.dtype)
         found = ((found - self.centre) / self.spread).clamp(-FARTHEST, FARTHEST)
         width = self.widths[1]
         return x, found[:, :width].contiguous(), found[:, width:].contiguous()
@@ -131,12 +140,12 @@ class Profile(TableExpert):
     ) -> tuple[Tensor, Tensor]:
         """Logits of all nodes; there is no pump loss."""
         own = x if graph.features is None else graph.features
-        blocks = self.blocks(own, Surroundings.of(graph.adjacency))
+        blocks = self.blocks(own, self.columns(surroundings(graph)))
         return self.decide(blocks, generator), self.bias.new_zeros(())
 
     def table_logits(self, x: Any, near: Surroundings) -> Tensor:
         """Logits of all nodes, known and later."""
-        return self.decide(self.blocks(x, near))
+        return self.decide(self.blocks(x, self.columns(near)))
 
 
 REACHES, STEPS = (0.5, 0.85, 0.97), 30
@@ -167,25 +176,28 @@ def neighbourhood_numbers(near: Surroundings, directed: bool) -> Floats:
     most = np.zeros(both.shape[0])
     np.maximum.at(most, rows, own[0][both.indices])
     found = [*own, *around, np.sqrt(np.maximum(square, 0)), most, mean @ around[0]]
-    return np.column_stack(found + [influence(near, reach) for reach in REACHES])
+    return np.column_stack(found + influence(near, REACHES))
 
 
-def influence(near: Surroundings, reach: float) -> Floats:
+def influence(near: Surroundings, reaches: Sequence[float]) -> list[Floats]:
     r"""The logarithm of PageRank, :math:`r_i = 1 - \beta + \beta \sum_{j \to i} r_j / d_j`.
 
     Args:
         near: Who is near whom; of known nodes the number d of targets counts no later ones.
-        reach: The share :math:`\beta` that is handed on.
+        reaches: The shares :math:`\beta` that are handed on.
 
     Shapes:
-        result ``[n]``.
+        results ``[n]``.
     """
     targets = np.maximum(np.diff(near.outgoing.indptr), 1).astype(np.float64)
     share = sp.csr_array(_ones(near.incoming) @ sp.diags_array(inverse(targets)))
-    rank = np.ones(share.shape[0])
-    for _ in range(STEPS):
-        rank = 1 - reach + reach * (share @ rank)
-    return np.asarray(np.log(rank))
+    found = []
+    for reach in reaches:
+        rank = np.ones(share.shape[0])
+        for _ in range(STEPS):
+            rank = 1 - reach + reach * product(share, rank)
+        found.append(np.log(rank))
+    return found
 
 
 def _ones(matrix: sp.csr_array) -> sp.csr_array:

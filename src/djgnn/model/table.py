@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,12 @@ from djgnn.model.columns import (
     Floats,
     Surroundings,
     degree_profile,
+    in_blocks,
     inverse,
     label_shares,
     neighbour_means,
     places,
     reduction,
-    singular_places,
     totals,
 )
 from djgnn.model.operators import WholeGraph, mean_normalize
@@ -28,6 +29,8 @@ from djgnn.model.plain import PlainExpert, as_matrix
 WIDEST, DIRECT, PLACES, HOPS, PROFILE = 80, 40, 32, 1, 5
 """Columns that wide features are reduced to, those of them that stay as they are, and columns of
 the SVD of A; steps of the means; columns of :func:`djgnn.model.columns.degree_profile`."""
+MOST_EXAMPLES, LEAST_EXAMPLES = 50_000, 20
+"""Training nodes that trees learn from where there are more, and of a class at least."""
 
 
 class TreeTable(PlainExpert):
@@ -36,7 +39,8 @@ class TreeTable(PlainExpert):
     The columns: features X (of wide ones the commonest, and the others reduced by an SVD), their
     means over neighbours, logarithms of degrees and the degrees around a node, the classes of
     labelled neighbours and of theirs (:func:`label_shares`), and places by an SVD of A. Later nodes
-    get the same columns from what is stored.
+    get the same columns from what is stored. Of more than 50,000 training nodes trees learn from
+    about 50,000, of every class its share and at least 20.
 
     Shapes:
         projection ``[F, width]``, or empty where X is narrow; vectors
@@ -65,10 +69,9 @@ class TreeTable(PlainExpert):
     def observe(self, x: Any, near: Surroundings) -> None:
         """Learn the projection of the features and the singular vectors of A, without labels."""
         self.observe_features(x)
-        ways = near.ways(self.directed)
-        width = self.vectors.shape[1] // len(ways)
+        width = self.vectors.shape[1] // len(near.ways(self.directed))
         if width:
-            self.vectors.copy_(_stored(singular_places(ways, width)))
+            self.vectors.copy_(_stored(near.singular(self.directed, width)))
 
     def observe_features(self, x: Any) -> None:
         """Learn the projection of wide features."""
@@ -85,39 +88,54 @@ class TreeTable(PlainExpert):
         return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
 
     def columns(self, x: Any, near: Surroundings) -> NDArray[np.float32]:
-        """What the trees see of every node, known and later, ``[n, columns]``."""
+        """What the trees see of every node, known and later, ``[n, columns]``, column by column."""
+        n, first = near.both.shape[0], 0
+        found = np.empty((self.num_columns, n), dtype=np.float32)
+        for part in self._parts(x, near):
+            wide = part.reshape(n, -1)
+            place = found[first : first + wide.shape[1]]
+            _fill(place, wide)
+            first += len(place)
+        return found.T
+
+    @property
+    def num_columns(self) -> int:
+        """How many there are."""
+        ways = 2 if self.directed else 1
+        width = self.projection.shape[1] if len(self.projection) else self.in_channels
+        shares = (ways + 1) * (self.out_channels + 1)
+        degrees = 2 * ways - 1 + PROFILE
+        return width * (1 + ways * HOPS) + degrees + shares + self.vectors.shape[1]
+
+    def _parts(self, x: Any, near: Surroundings) -> Iterator[NDArray[Any]]:
+        """One part of the columns after the other, as together they are the largest array."""
         h, ways = self.reduced(x), near.ways(self.directed)
-        # In half the precision as soon as they are known: together they are the largest array.
-        parts = [bounded(h)]
+        yield h
         for way in ways:
-            parts += map(bounded, neighbour_means(h, [mean_normalize(way)], HOPS)[1:])
-        degrees = [np.log1p(totals(way)) for way in (*ways, near.both)[: 2 * len(ways) - 1]]
-        degrees += degree_profile(near.both)
+            yield from neighbour_means(h, [mean_normalize(way)], HOPS)[1:]
+        yield from (np.log1p(totals(way)) for way in (*ways, near.both)[: 2 * len(ways) - 1])
+        yield from degree_profile(near.both)
         prior = self.prior.double().cpu().numpy()
-        known = self.known_labels(h.shape[0])
-        shares = label_shares(near, known, prior, self.directed)
-        parts += map(bounded, [*degrees, *shares, places(ways, self.vectors.cpu().numpy())])
-        return np.column_stack(parts)
+        yield from label_shares(near, self.known_labels(h.shape[0]), prior, self.directed)
+        yield places(ways, self.vectors.cpu().numpy())
 
     def examples(
-        self, table: NDArray[np.float32]
+        self, table: NDArray[np.float32], seed: int = 0
     ) -> tuple[NDArray[np.float32], NDArray[np.int64], Floats | None]:
-        """Rows of the training nodes, their classes, and their weights if they differ."""
+        """Rows of training nodes, their classes, and their weights if they differ."""
         label = self.label.cpu().numpy()
         nodes = np.flatnonzero(label >= 0)
         y = label[nodes]
         share = np.bincount(y, minlength=self.out_channels) / max(1, len(nodes))
+        if len(nodes) > MOST_EXAMPLES:
+            drawn = _drawn(y, seed)
+            nodes, y = nodes[drawn], y[drawn]
         weight = (self.prior.double().cpu().numpy() * inverse(share))[y]
         return table[nodes], y, None if np.allclose(weight, 1) else weight
 
     def ranges(self) -> dict[str, tuple[float, float]]:
         """Trees refer to columns."""
-        ways = 2 if self.directed else 1
-        width = self.projection.shape[1] if len(self.projection) else self.in_channels
-        shares = (ways + 1) * (self.out_channels + 1)
-        degrees = 2 * ways - 1 + PROFILE
-        columns = width * (1 + ways * HOPS) + degrees + shares + self.vectors.shape[1]
-        return {**super().ranges(), "feature": (0, columns - 1)}
+        return {**super().ranges(), "feature": (0, self.num_columns - 1)}
 
     def probabilities(self, x: Any, near: Surroundings) -> Floats:
         """What the trees say of all nodes."""
@@ -133,24 +151,45 @@ class TreeTable(PlainExpert):
 
 
 def leaves(
-    table: NDArray[np.float32],
+    columns: NDArray[np.float32],
+    rows: NDArray[np.int64],
     feature: NDArray[np.int32],
     threshold: Floats,
     child: NDArray[np.int32],
 ) -> NDArray[np.int64]:
-    """The leaf of a tree that every row ends in.
+    """The leaf of a tree that each of some rows ends in.
 
     Shapes:
-        table ``[rows, columns]``; feature, threshold ``[nodes]``, child ``[nodes, 2]``, of a leaf
-        itself; result ``[rows]``.
+        columns ``[columns, n]``; rows ``[rows]``; feature, threshold ``[nodes]``, child
+        ``[nodes, 2]``, of a leaf itself; result ``[rows]``.
     """
-    rows, node = np.arange(len(table)), np.zeros(len(table), dtype=np.int64)
+    values, first = columns.reshape(-1), feature.astype(np.int64) * columns.shape[1]
+    node, below = np.zeros(len(rows), dtype=np.int64), child.astype(np.int64).reshape(-1)
     for _ in range(len(feature)):
-        right = table[rows, feature[node]] > threshold[node]
-        before, node = node, child[node, right.astype(np.int64)].astype(np.int64)
+        right = values.take(first.take(node) + rows) > threshold.take(node)
+        before, node = node, below.take(2 * node + right)
         if (node == before).all():
             break
     return node
+
+
+def _drawn(y: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """About as many places as trees learn from, of every class its share, but not too few."""
+    count = np.bincount(y)
+    share = np.ceil(count * MOST_EXAMPLES / len(y)).astype(np.int64)
+    order = np.random.default_rng(seed).permutation(len(y))
+    order = order[np.argsort(y[order], kind="stable")]  # class by class, at random within
+    number = np.arange(len(y)) - np.repeat(np.cumsum(count) - count, count)
+    return np.sort(order[number < np.maximum(share, LEAST_EXAMPLES)[y[order]]])
+
+
+def _fill(place: NDArray[np.float32], values: NDArray[Any]) -> None:
+    """Write values ``[n, width]`` into columns ``[width, n]``."""
+
+    def work(part: slice) -> None:
+        place[:, part] = bounded(values[part]).T
+
+    in_blocks(work, len(values))
 
 
 def bounded(table: NDArray[Any]) -> NDArray[np.float32]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from torch import Tensor
 
-from djgnn.model.columns import Floats, Surroundings
+from djgnn.model.columns import Floats, Surroundings, in_blocks
 from djgnn.model.table import TreeTable, bounded, leaves
 
 LEAVES, FEW_LEAVES, MANY_NODES = 8, 4, 4000
@@ -25,6 +25,9 @@ are, unless there are few in all; L2 penalty of boosting; columns that a split c
 of a leaf."""
 FOREST, FOREST_LEAVES, FOREST_PER_LEAF = 100, 128, 5
 """Trees of a forest, their leaves, and nodes of a leaf."""
+MANY_ROWS, MANY_EXAMPLES = 2000, 20_000
+"""Rows from which on a tree is coded, and training nodes from which on threads grow it; both change
+no bit."""
 
 
 class BoostedTrees(TreeTable):
@@ -65,16 +68,15 @@ class BoostedTrees(TreeTable):
         """Some rounds of trees after the other, while there is room for them.
 
         Scikit-learn's classifier is not stored: one that goes on fits its trees again, to the same
-        bits, for it runs in one thread.
+        bits, whatever the number of threads.
         """
         from sklearn.ensemble import HistGradientBoostingClassifier
         from threadpoolctl import threadpool_limits
 
         if not self.rounds:
-            with threadpool_limits(1):
-                self.observe(x, near)
+            self.observe(x, near)
         table = self.columns(x, near)
-        rows, y, weights = self.examples(table)
+        rows, y, weights = self.examples(table, seed)
         if len(np.unique(y)) < 2:  # there is nothing to tell apart
             yield self.answer(self.begin(len(table)))
             return
@@ -94,7 +96,7 @@ class BoostedTrees(TreeTable):
             last = min(first + ROUNDS, most)
             while last > there:
                 rate, there = RATES[there >= slow], min(there + AT_ONCE, most)
-                with threadpool_limits(1):
+                with threadpool_limits(_threads(y)):
                     grown.set_params(learning_rate=rate, max_iter=there).fit(rows, y, weights)
             self.keep(grown, first, last)
             scores = self.added(table, scores if first else self.begin(len(table)), first, last)
@@ -152,10 +154,23 @@ class BoostedTrees(TreeTable):
             part[first:last].cpu().numpy()
             for part in (self.feature, self.threshold, self.child, self.value)
         )
-        for r in range(last - first):
-            for c in np.flatnonzero(children[r, :, 0].any(axis=1) | value[r, :, 0].astype(bool)):
-                ends = leaves(table, feature[r, c], threshold[r, c], children[r, c])
-                scores[c] += value[r, c, ends]
+        columns, rows = np.ascontiguousarray(table.T), np.arange(len(table))
+        grown = children[:, :, 0].any(axis=2) | value[:, :, 0].astype(bool)
+        trees = [
+            (c, feature[r, c], threshold[r, c], children[r, c], value[r, c])
+            for r, c in np.argwhere(grown)
+        ]
+        if len(table) < MANY_ROWS:
+            for c, *tree, values in trees:
+                scores[c] += values[leaves(columns, rows, *tree)]
+            return scores
+        codes: list[Any] = [(c, *_coded(*tree)) for c, *tree in trees]
+
+        def work(part: slice) -> None:
+            for c, *tree in codes:
+                scores[c, part] += _said(columns[:, part], *tree)
+
+        in_blocks(work, len(table))
         return scores
 
     def answer(self, scores: Floats) -> Floats:
@@ -177,7 +192,7 @@ class FeatureTrees(BoostedTrees):
 
     def columns(self, x: Any, near: Surroundings) -> NDArray[np.float32]:
         """The features, ``[n, columns]``."""
-        return bounded(self.reduced(x))
+        return np.asfortranarray(bounded(self.reduced(x)))
 
 
 class Forest(TreeTable):
@@ -212,19 +227,18 @@ class Forest(TreeTable):
     def steps(self, x: Any, near: Surroundings, seed: int) -> Iterator[Floats]:
         """All trees at once."""
         from sklearn.ensemble import ExtraTreesClassifier
-        from threadpoolctl import threadpool_limits
 
-        with threadpool_limits(1):
-            self.observe(x, near)
-            table = self.columns(x, near)
-            rows, y, weights = self.examples(table)
-            grown = ExtraTreesClassifier(
-                FOREST,
-                max_leaf_nodes=(self.feature.shape[1] + 1) // 2,
-                min_samples_leaf=min(FOREST_PER_LEAF, 2 + len(y) // 200),
-                max_features=COLUMN_SHARE,
-                random_state=seed % 2**32,
-            ).fit(rows, y, weights)
+        self.observe(x, near)
+        table = self.columns(x, near)
+        rows, y, weights = self.examples(table, seed)
+        grown = ExtraTreesClassifier(
+            FOREST,
+            max_leaf_nodes=(self.feature.shape[1] + 1) // 2,
+            min_samples_leaf=min(FOREST_PER_LEAF, 2 + len(y) // 200),
+            max_features=COLUMN_SHARE,
+            n_jobs=_threads(y),
+            random_state=seed % 2**32,
+        ).fit(rows, y, weights)
         for k, each in enumerate(grown.estimators_):
             tree, own = each.tree_, np.arange(each.tree_.node_count)
             leaf = tree.children_left < 0
@@ -251,6 +265,52 @@ class Forest(TreeTable):
         )
         prior = self.prior.double().cpu().numpy()
         total = np.tile(prior, (len(table), 1))
-        for tree in zip(feature, threshold, child, share, strict=True):
-            total += tree[3][leaves(table, *tree[:3])]
+        columns, rows = np.ascontiguousarray(table.T), np.arange(len(table))
+
+        def work(part: slice) -> None:
+            for tree in zip(feature, threshold, child, share, strict=True):
+                total[part] += tree[3][leaves(columns, rows[part], *tree[:3])]
+
+        in_blocks(work, len(table))
         return np.asarray(total / total.sum(axis=1, keepdims=True))
+
+
+def _threads(y: NDArray[np.int64]) -> int:
+    """How many threads grow trees on so many training nodes."""
+    return torch.get_num_threads() if len(y) >= MANY_EXAMPLES else 1
+
+
+def _coded(
+    feature: NDArray[np.int32], threshold: Floats, child: NDArray[np.int32], value: Floats
+) -> tuple[NDArray[np.int32], Floats, Floats]:
+    """A small tree as comparisons and a table: the value for every outcome of all of them.
+
+    A row is compared at all inner nodes, which is quicker than to walk down. The outcomes are the
+    bits of a number, the first comparison the highest.
+
+    Shapes:
+        arguments as those of :func:`djgnn.model.table.leaves`; results ``[inner]``, ``[inner]``,
+        ``[2**inner]``.
+    """
+    found = [0]
+    for node in found:
+        found += [below for below in set(child[node].tolist()) if below not in found]
+    inner = [node for node in found if (child[node] != node).any()]
+    shift, code = np.zeros(len(child), dtype=np.int64), np.arange(1 << len(inner))
+    shift[inner] = np.arange(len(inner))[::-1]
+    end = np.zeros_like(code)
+    for _ in inner:
+        end = child[end, code >> shift[end] & 1].astype(np.int64)
+    return feature[inner], threshold[inner], value[end]
+
+
+def _said(
+    columns: NDArray[np.float32], feature: NDArray[np.int32], threshold: Floats, values: Floats
+) -> Floats:
+    """What a coded tree says of every row, ``[n]``, of columns ``[columns, n]``."""
+    kind: Any = np.uint8 if len(feature) <= 8 else np.uint16
+    code = np.zeros(columns.shape[1], dtype=kind)
+    for column, bound in zip(feature, threshold, strict=True):
+        code += code
+        code += columns[column] > bound
+    return values.take(code)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from djgnn.errors import InputError
 from djgnn.jumps.ranks import check_finite
 from djgnn.model import DJGNN
-from djgnn.model.columns import Surroundings
+from djgnn.model.columns import surroundings
 from djgnn.model.operators import at_once
 from djgnn.model.plain import PlainExpert
 from djgnn.model.profile import Blocks, Profile
@@ -221,10 +221,9 @@ class ProfilePasses(_Update):
         if self._blocks is None:
             module, targets = self.module, self.targets
             module.learn(targets.train, targets.train_y, targets.class_weight)
-            near = Surroundings.of(self.graph.adjacency)
-            module.observe(near)
+            columns = module.observe(surroundings(self.graph))
             whole = self.x if self.graph.features is None else self.graph.features
-            self._blocks = module.blocks(whole, near)
+            self._blocks = module.blocks(whole, columns)
         return self._blocks
 
     def update(self, optimizer: Adam, generator: torch.Generator | None) -> Losses:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from djgnn.model.columns import Floats
-from djgnn.model.operators import WholeGraph
+from djgnn.model.operators import WholeGraph, at_once
 from djgnn.model.plain import PlainExpert
 
 if TYPE_CHECKING:
@@ -44,22 +44,29 @@ class StepPasses:
         """The next step."""
         module, targets = self.module, self.targets
         seed = 0 if generator is None else generator.initial_seed()
-        state, logits = self.graph.shared(lambda: self._next(seed))
-        module.load_state_dict(state)
-        self._logits = logits.to(targets.train.device)
+        if self.graph.shared is at_once:
+            self._logits = self._next(seed)
+        else:
+            state, logits = self.graph.shared(lambda: self._state(self._next(seed)))
+            module.load_state_dict(state)
+            self._logits = logits.to(targets.train.device)
         loss = F.cross_entropy(self._logits[targets.train], targets.train_y, targets.class_weight)
         return loss, torch.zeros_like(loss)
 
     @torch.no_grad()
-    def _next(self, seed: int) -> tuple[dict[str, Tensor], Tensor]:
-        """What is known after another step, and the logits; after the last one they stay."""
+    def _next(self, seed: int) -> Tensor:
+        """The logits after another step; after the last one they stay."""
         module, targets = self.module, self.targets
         if self._steps is None:
             module.learn(targets.train, targets.train_y, targets.class_weight)
             self._steps = module.steps(*module.whole(self.x, self.graph), seed)
         found = next(self._steps, None)
-        logits = self._logits if found is None else module.logits(found)
-        return {key: value.cpu() for key, value in module.state_dict().items()}, logits.cpu()
+        return self._logits if found is None else module.logits(found)
+
+    def _state(self, logits: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        """What other processes need."""
+        state = self.module.state_dict()
+        return {key: value.cpu() for key, value in state.items()}, logits.cpu()
 
     def evaluate(self) -> Tensor:
         """Logits of all nodes."""

@@ -1,0 +1,106 @@
+"""Tables of many nodes: threads, coded trees and fewer examples, each beside the plain way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from djgnn.graph import heterophilic_sbm
+from djgnn.model import columns, table, trees
+from djgnn.model.columns import Surroundings, product
+from djgnn.model.plain import LabelPropagation
+from djgnn.model.table import leaves
+from djgnn.model.trees import BoostedTrees, Forest
+
+GRAPH = heterophilic_sbm(160)
+NEAR = Surroundings.of(GRAPH.adjacency)
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Sets the number of threads, for blocks of a few rows."""
+    before = torch.get_num_threads()
+    monkeypatch.setattr(columns, "BLOCK", 7)
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def trained(kind: Any, epochs: int = 2) -> Any:
+    made = kind(GRAPH.num_features, GRAPH.num_classes, GRAPH.num_nodes)
+    nodes = torch.arange(0, GRAPH.num_nodes, 2)
+    made.learn(nodes, torch.from_numpy(np.array(GRAPH.y))[nodes])
+    steps = made.steps(GRAPH.x, NEAR, 5)
+    return made, [next(steps) for _ in range(min(epochs, made.epochs))]
+
+
+@pytest.mark.parametrize("width", [(), (1,), (3,)])
+def test_threads_multiply_to_the_bit(threads: Any, width: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    rows = sp.random_array((50, 40), density=0.2, rng=rng, format="csr")
+    dense = rng.standard_normal((40, *width)).astype(np.float32)
+    threads(3)
+    found = product(rows, dense)
+    np.testing.assert_array_equal(found, rows @ dense)
+    assert found.dtype == (rows @ dense).dtype
+
+
+@pytest.mark.parametrize("kind", [LabelPropagation, BoostedTrees, Forest])
+def test_the_number_of_threads_changes_nothing(
+    kind: Any, threads: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trees, "MANY_EXAMPLES", 0)
+    monkeypatch.setattr(trees, "MANY_ROWS", 0)
+    found = []
+    for number in (1, 3):
+        threads(number)
+        found.append(trained(kind))
+    for key, value in found[0][0].state_dict().items():
+        assert torch.equal(value, found[1][0].state_dict()[key]), key
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+
+
+def test_coded_trees_are_those_that_are_walked_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, _ = trained(BoostedTrees, 5)
+    seen = made.columns(GRAPH.x, NEAR)
+    walked = made.of_table(seen)
+    monkeypatch.setattr(trees, "MANY_ROWS", 0)
+    np.testing.assert_array_equal(made.of_table(seen), walked)
+    assert len(np.unique(walked.argmax(axis=1))) > 1
+
+
+def test_a_coded_tree_may_refer_to_itself_as_a_file_may() -> None:
+    child = np.array([[1, 2], [0, 2], [2, 2]], dtype=np.int32)  # of 1 back to 0
+    tree = (np.zeros(3, dtype=np.int32), np.array([0.0, 1.0, 0.0]))
+    seen = np.array([[-1.0, 0.5, 2.0]], dtype=np.float32)
+    feature, threshold, values = trees._coded(*tree, child, np.array([1.0, 2.0, 3.0]))
+    assert trees._said(seen, feature, threshold, values).tolist()[1:] == [3.0, 3.0]
+    assert leaves(seen, np.arange(3), *tree, child)[1:].tolist() == [2, 2]
+
+
+def test_trees_learn_from_a_sample_of_many_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, _ = trained(BoostedTrees, 1)
+    seen = made.columns(GRAPH.x, NEAR)
+    every = made.examples(seen)
+    monkeypatch.setattr(table, "MOST_EXAMPLES", 20)
+    monkeypatch.setattr(table, "LEAST_EXAMPLES", 3)
+    rows, y, weight = made.examples(seen, 1)
+    assert 20 <= len(rows) <= 20 + 2 * GRAPH.num_classes < len(every[0])
+    assert all(any((row == each).all() for each in every[0]) for row in rows)
+    np.testing.assert_array_equal(made.examples(seen, 1)[0], rows)
+    assert not np.array_equal(made.examples(seen, 2)[0], rows)
+    assert weight is None  # scikit-learn's bins take far longer with any
+    np.testing.assert_allclose(np.bincount(y) / len(y), made.prior.numpy(), atol=0.05)
+
+
+def test_a_rare_class_is_in_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "MOST_EXAMPLES", 50)
+    monkeypatch.setattr(table, "LEAST_EXAMPLES", 4)
+    y = np.repeat([0, 1, 2], [900, 97, 3])
+    drawn = table._drawn(y, 0)
+    assert np.bincount(y[drawn]).tolist() == [45, 5, 3]
+    assert (np.diff(drawn) > 0).all()
