@@ -111,7 +111,9 @@ def test_members_of_a_fold_speak_for_its_nodes() -> None:
     def mixed(names: Sequence[str], rows: np.ndarray, times: int) -> torch.Tensor:
         logs = {n: (each[n][rows] / scales[n]).log_softmax(dim=1) for n in names}
         agreed = sum(times * powers[n] * logs[n] for n in names).softmax(dim=1)
-        return sum(times * weights[n] * logs[n].exp() for n in names) + product * agreed
+        raised = sum(times * weights[n] * logs[n].exp() for n in names) + product * agreed
+        raised = raised * module.offsets.exp()
+        return raised / raised.sum(dim=1, keepdim=True)
 
     for k in range(4):
         rows = np.flatnonzero(graph.split(k).val)

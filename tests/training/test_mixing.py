@@ -26,6 +26,7 @@ def in_torch(found: Mixing, logits: list[np.ndarray]) -> Mixed:
     for name in ("weights", "temperatures", "powers"):
         getattr(made, name).copy_(torch.from_numpy(getattr(found, name)))
     made.product.fill_(found.product)
+    made.offsets = torch.from_numpy(found.offsets)
     return made
 
 
@@ -43,6 +44,23 @@ def test_independent_witnesses_are_multiplied() -> None:
     assert found.mixed(logits)[rows, y].mean() > alone + 0.1
     bayes = log_softmax(sum(logits).astype(float), 1)
     np.testing.assert_allclose(product_of(tempered, found.powers), bayes, atol=0.6)
+
+
+def test_offsets_raise_classes_that_are_answered_too_seldom() -> None:
+    logits, y = witnesses(3000, 1.0)
+    lowered = [z - np.float32([1.5, 0, 0])[: z.shape[1]] for z in logits]
+    plain, raised = learned(lowered, y), learned(lowered, y, offsets=True)
+    assert not plain.offsets.any()
+    assert raised.offsets[0] == raised.offsets.max()
+    before, after = (found.mixed(lowered) for found in (plain, raised))
+    rows = np.arange(y.size)
+    assert after[rows, y].mean() > before[rows, y].mean()
+    answered = np.exp(after).mean(axis=0)
+    np.testing.assert_allclose(answered, np.bincount(y) / y.size, atol=0.01)
+    made, given = in_torch(raised, lowered), [torch.from_numpy(z).double() for z in lowered]
+    np.testing.assert_allclose(made.combine(given).numpy(), after, atol=1e-9)
+    np.testing.assert_allclose(made.shares(given).sum(dim=0).numpy(), np.exp(after), atol=1e-9)
+    assert bool((made.alone(given) <= made.shares(given)).all())
 
 
 def test_what_says_nothing_gets_no_power() -> None:

@@ -107,7 +107,7 @@ class SearchMemory:
     Points that moved a little are still nearly sorted, and the distances to the former neighbours
     bound those to the new ones. The result depends on neither: boxes and bounds are computed from
     the new positions. `by_products` says which of two exact kernels was found faster for this
-    order.
+    order, `reached` how many boxes a search in the new order had to look into for a point.
 
     Example:
         >>> SearchMemory().age
@@ -118,12 +118,13 @@ class SearchMemory:
     order: Tensor | None = None
     names: Tensor | None = None
     by_products: bool | None = None
+    reached: float = 0.0
     age: int = 0
 
-    def order_for(self, points: Tensor, tile: int) -> Tensor:
+    def order_for(self, points: Tensor, tile: int, anew: bool = False) -> Tensor:
         """The order to search these points in; sorted again every `max_age` searches."""
         held = self.order
-        if held is None or held.numel() != len(points) or held.device != points.device:
+        if anew or held is None or held.numel() != len(points) or held.device != points.device:
             held = None
         if held is None or self.age >= self.max_age:
             held, self.names, self.by_products = kd_order(points, tile), None, None

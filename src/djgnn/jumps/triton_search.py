@@ -37,6 +37,9 @@ MAX_LISTED = 2048
 # Above these, if a sample of points reaches many boxes, products beat boxes.
 PRODUCT_DIMENSION = 9
 PRODUCT_POINTS = 8192
+# Points that reach so many times the boxes that they reached in a new order are sorted again,
+# unless these are few.
+WORN, FEW_BOXES = 2, 8
 
 
 @cache
@@ -111,23 +114,28 @@ def triton_search(
     """
     m, p = points.shape
     memory = memory or SearchMemory()
-    order = memory.order_for(points, TILE)
-    tiled, places = TiledPoints.build(points, TILE, order), torch.arange(m, device=points.device)
     single = points.dtype == torch.float32
     wide = min(q + SPARE, m) if single else q
+    order = memory.order_for(points, TILE)
+    tiled, bounds = TiledPoints.build(points, TILE, order), None
+    known = None if memory.by_products or not single else memory.names
+    if known is not None and known.shape == (m, wide):
+        far = _in_order(points, order, known, wide)[1][:, -1]
+        bounds = (far * (1 + 1e-5) + 1e-36).float()  # upwards past what float32 rounds away
+        if _reached(tiled, points, far) > WORN * (FEW_BOXES + memory.reached):
+            order, bounds = memory.order_for(points, TILE, anew=True), None
+            tiled = TiledPoints.build(points, TILE, order)
     if memory.by_products is None:
         memory.by_products = single and _products_win(tiled, points, wide)
     if memory.by_products:
         names, outside = nearest_by_products(points, order, wide)
     else:
-        bounds = None
-        if single and memory.names is not None and memory.names.shape == (m, wide):
-            far = _in_order(points, order, memory.names, wide)[1][:, -1]
-            bounds = (far * (1 + 1e-5) + 1e-36).float()  # upwards past what float32 rounds away
-        names, best = nearest_of_tiles(tiled, places, wide, bounds)
+        names, best = nearest_of_tiles(tiled, torch.arange(m, device=points.device), wide, bounds)
+        left_out = best.view(m, -1, wide).amax(dim=2).amin(dim=1).double()
+        if bounds is None:
+            memory.reached = _reached(tiled, points, left_out)
         # Differences, squares and sums of float32 err by less than p + 4 units, relatively.
         kind = torch.finfo(torch.float32)
-        left_out = best.view(m, -1, wide).amax(dim=2).amin(dim=1).double()
         outside = left_out * (1 - (p + 4) * kind.eps) - p * kind.tiny
     names, squares = _in_order(points, order, names, wide)
     memory.names = names.clone()
@@ -284,20 +292,37 @@ def _power(q: int) -> int:
     return 1 << max(q - 1, 0).bit_length()
 
 
-def _products_win(tiled: TiledPoints, points: Tensor, q: int, samples: int = 64) -> bool:
+def _products_win(tiled: TiledPoints, points: Tensor, q: int) -> bool:
     """Whether a few points reach many boxes, and products can tell their neighbours apart."""
     m, p = points.shape
     if p < PRODUCT_DIMENSION or m < PRODUCT_POINTS:
         return False
-    places = torch.arange(0, m, max(1, m // samples), device=points.device)[:samples]
-    here = points[tiled.order[places]]
+    places = _samples(points)
     found = nearest_of_tiles(tiled, places, q)[1]
     far = found.sort(dim=1).values[:, :q].double()
+    told_apart = far[:, -1] - far[:, max(0, q - 1 - SPARE)] > _product_error(points)
+    reached = _reached_by(tiled, points, places, far[:, -1]) / tiled.num_tiles
+    return reached > 0.1 and bool(told_apart.double().mean() > 0.9)
+
+
+def _samples(points: Tensor, number: int = 64) -> Tensor:
+    """A few places, far from each other."""
+    m = points.shape[0]
+    return torch.arange(0, m, max(1, m // number), device=points.device)[:number]
+
+
+def _reached(tiled: TiledPoints, points: Tensor, far: Tensor) -> float:
+    """How many boxes are within these squared distances of a point, on average of a few."""
+    places = _samples(points)
+    return _reached_by(tiled, points, places, far[places])
+
+
+def _reached_by(tiled: TiledPoints, points: Tensor, places: Tensor, far: Tensor) -> float:
+    """The same of the points at some places."""
+    here = points[tiled.order[places]]
     low, high = (side[:, : tiled.num_tiles].t() for side in (tiled.low, tiled.high))
     gap = torch.maximum(low - here[:, None], here[:, None] - high).clamp_min_(0)
-    reached = (gap.square().sum(dim=2) <= far[:, -1:]).double().mean()
-    told_apart = far[:, -1] - far[:, max(0, q - 1 - SPARE)] > _product_error(points)
-    return bool((reached > 0.1) & (told_apart.double().mean() > 0.9))
+    return float((gap.square().sum(dim=2) <= far[:, None]).sum(dim=1).double().mean())
 
 
 def _product_error(points: Tensor) -> Tensor:

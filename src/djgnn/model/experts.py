@@ -158,6 +158,7 @@ class DJExperts(Mixed):
             elif name in configs:
                 made[place] = DJGNN(*sizes, configs[name].num_jumps, config=configs[name])
         super().__init__(made)
+        self.offsets = torch.zeros(out_channels)
         self.config, self.folds, self.directed, self.directions = own, folds, directed, directions
         self.configs = {n: configs[kind_of(n)] for n in made if kind_of(n) in configs}
         self.in_channels, self.out_channels, self.num_nodes = in_channels, out_channels, num_nodes
@@ -173,7 +174,7 @@ class DJExperts(Mixed):
         found.experts = nn.ModuleDict({name: self.experts[name] for name in found.names})
         for values in ("weights", "temperatures", "powers"):
             setattr(found, values, getattr(self, values)[places])
-        found.product = self.product
+        found.product, found.offsets = self.product, self.offsets
         return found
 
     def inputs_of(self, name: str, inputs: tuple[Any, Any]) -> tuple[Any, Any]:

@@ -17,13 +17,14 @@ class Mixed(nn.Module):
     r"""Several models and the convex mixture of their probabilities.
 
     .. math::
-        P = \sum_e w_e\, p_e + w_0\, q, \qquad p_e = \mathrm{softmax}(z_e / T_e), \qquad
-        q \propto \prod_e p_e^{a_e}
+        P(c) \propto e^{b_c} \Big(\sum_e w_e\, p_e(c) + w_0\, q(c)\Big), \qquad
+        p_e = \mathrm{softmax}(z_e / T_e), \qquad q \propto \prod_e p_e^{a_e}
 
     The product q of experts is likely where all of them agree, and sharper than any of them. What
     an expert adds to the probability of class c is :math:`w_e p_e(c)` and, of what the product
-    adds, its share of the exponents: together they are the answer, exactly. A temperature for each
-    makes their probabilities comparable before they are mixed.
+    adds, its share of the exponents, both times the same factor where there are offsets b of the
+    classes: together they are the answer, exactly. A temperature for each makes their probabilities
+    comparable before they are mixed.
 
     Reference:
         Hinton: Training products of experts by minimizing contrastive divergence. Neural
@@ -33,13 +34,15 @@ class Mixed(nn.Module):
         experts: The models, by name.
 
     Shapes:
-        weights w, temperatures T and powers a ``[experts]``, product (its weight) ``[]``.
+        weights w, temperatures T and powers a ``[experts]``, product (its weight) ``[]``, offsets b
+        ``[classes]`` or ``[]``.
     """
 
     weights: Tensor
     temperatures: Tensor
     powers: Tensor
     product: Tensor
+    offsets: Tensor
     folds = 1
 
     def __init__(self, experts: Mapping[str, nn.Module]) -> None:
@@ -49,6 +52,7 @@ class Mixed(nn.Module):
         self.register_buffer("temperatures", torch.ones(len(experts)))
         self.register_buffer("powers", torch.zeros(len(experts)))
         self.register_buffer("product", torch.zeros(()))
+        self.register_buffer("offsets", torch.zeros(()))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,13 +60,14 @@ class Mixed(nn.Module):
         return tuple(self.experts)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Initialise all experts; equal weights, no temperature, no product."""
+        """Initialise all experts; equal weights, no temperature, no product, no offsets."""
         for expert in self.experts.values():
             expert.reset_parameters(generator)  # type: ignore[operator]
         self.weights.fill_(1 / len(self.experts))
         self.temperatures.fill_(1)
         self.powers.zero_()
         self.product.zero_()
+        self.offsets.zero_()
 
     def inputs_of(self, name: str, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
         """What an expert takes, of what the whole model takes."""
@@ -79,16 +84,18 @@ class Mixed(nn.Module):
         Shapes:
             logits ``[n, classes]`` each, fold ``[n]``, result ``[experts, n, classes]``.
         """
-        own = self.alone(logits, fold)
-        if not self.product:
-            return own
-        part = self.product.to(own.dtype) * self._part(fold).to(own.dtype)
-        return own + self._agreed(self._tempered(logits), fold).exp() * part
+        each = self._tempered(logits)
+        own = each.exp() * self._heard(self.weights, fold).to(each.dtype)
+        if self.product:
+            part = self.product.to(own.dtype) * self._part(fold).to(own.dtype)
+            own = own + self._agreed(each, fold).exp() * part
+        return own * self._factor(each, fold)
 
     def alone(self, logits: Sequence[Tensor], fold: Tensor | None = None) -> Tensor:
         """What of :meth:`shares` every expert adds by itself, its part of the product aside."""
         each = self._tempered(logits)
-        return each.exp() * self._heard(self.weights, fold).to(each.dtype)
+        own = each.exp() * self._heard(self.weights, fold).to(each.dtype)
+        return own * self._factor(each, fold)
 
     def combine(self, logits: Sequence[Tensor], fold: Tensor | None = None) -> Tensor:
         """The logarithm of the mixture's probabilities, see :meth:`shares`.
@@ -96,12 +103,7 @@ class Mixed(nn.Module):
         Shapes:
             logits ``[n, classes]`` of each expert, fold ``[n]``, result ``[n, classes]``.
         """
-        each = self._tempered(logits)
-        weights = self._heard(self.weights, fold).to(each.dtype)
-        own = torch.logsumexp(each + weights.log(), dim=0)
-        if not self.product:
-            return own
-        return torch.logaddexp(own, self._agreed(each, fold) + self.product.to(each.dtype).log())
+        return self._offset(self._mixture(self._tempered(logits), fold))
 
     def influence(self, fold: Tensor | None = None) -> Tensor:
         """The weight of every expert for every node, with its part of the product's.
@@ -111,6 +113,24 @@ class Mixed(nn.Module):
         """
         own = self._heard(self.weights, fold)
         return own + self.product * self._part(fold) if self.product else own
+
+    def _mixture(self, each: Tensor, fold: Tensor | None) -> Tensor:
+        """The logarithm of the mixture before the offsets of the classes."""
+        weights = self._heard(self.weights, fold).to(each.dtype)
+        own = torch.logsumexp(each + weights.log(), dim=0)
+        if not self.product:
+            return own
+        return torch.logaddexp(own, self._agreed(each, fold) + self.product.to(each.dtype).log())
+
+    def _offset(self, answer: Tensor) -> Tensor:
+        return (answer + self.offsets).log_softmax(dim=1) if self.offsets.any() else answer
+
+    def _factor(self, each: Tensor, fold: Tensor | None) -> Tensor | float:
+        """What the offsets multiply the probability of every class by."""
+        if not self.offsets.any():
+            return 1.0
+        answer = self._mixture(each, fold)
+        return (self._offset(answer) - answer).exp()
 
     def _agreed(self, each: Tensor, fold: Tensor | None) -> Tensor:
         """The logarithm of the product's probabilities."""

@@ -226,7 +226,7 @@ def _mixed(module: Mixed, found: dict[str, Fitted], folds: Sequence[Targets]) ->
     y, together = np.concatenate(labels), [np.concatenate(each) for each in held]
     parts = [_counts(folds[k]) for k in used]
     counts = None if parts[0] is None else np.concatenate([c for c in parts if c is not None])
-    mixing = learned(together, y, counts)
+    mixing = learned(together, y, counts, offsets=module.folds > 1)
     of_kind = dict(zip(order, mixing.rows(len(used)), strict=True))
     members = [
         of_kind.get(kind_of(n), NOBODY) if place[n] in used else NOBODY for n in module.names
@@ -234,6 +234,7 @@ def _mixed(module: Mixed, found: dict[str, Fitted], folds: Sequence[Targets]) ->
     for column, values in enumerate((module.weights, module.temperatures, module.powers)):
         values.copy_(torch.tensor([each[column] for each in members]))
     module.product.fill_(mixing.product)
+    module.offsets.copy_(torch.from_numpy(mixing.offsets))
     blank = torch.zeros_like(next(iter(found.values())).logits)
     every = [found[n].logits if n in found else blank for n in module.names]
     targets, evidence = folds[0], None
@@ -311,7 +312,7 @@ def _evidence(
     for k in range(len(labels)):
         others = [j for j in range(len(labels)) if j != k] or [k]
         rest = [np.concatenate([each[j] for j in others]) for each in held]
-        elsewhere = learned(rest, np.concatenate([labels[j] for j in others]))
+        elsewhere = learned(rest, np.concatenate([labels[j] for j in others]), offsets=True)
         found.append(elsewhere.mixed([each[k] for each in held]))
     alone = {kind: np.concatenate(each) for kind, each in zip(kinds, held, strict=True)}
     logits = np.concatenate(found)

@@ -154,7 +154,7 @@ def run_card(
     """What a run says about itself.
 
     `alpha` has the weights of a mixture's experts, or of the branches of one network; `product` is
-    how much of them they have as parts of the product.
+    how much of them they have as parts of the product, `offsets` what classes are raised by.
     """
     module: Any = fitted.module
     parts = parts_of(graph, module, result.split)
@@ -187,10 +187,18 @@ def run_card(
         "calibration": calibration_card(logits, y, by_part, fitted.calibration),
         "alpha": weights,
         "product": float(module.product) if mixed else None,
+        "offsets": offsets_card(module, graph) if mixed else None,
         "experts": json_values([dataclasses.asdict(record) for record in fitted.experts]),
         "jumps": jumps_card(module),
         "versions": versions(),
     }
+
+
+def offsets_card(module: DJExperts, graph: Graph) -> dict[str, float] | None:
+    """The offsets of the classes, where a mixture has any."""
+    if not module.offsets.any():
+        return None
+    return dict(zip(graph.classes(), module.offsets.tolist(), strict=True))
 
 
 def jumps_card(module: DJGNN | DJExperts) -> list[dict[str, Any]] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ Floats = NDArray[np.float64]
 ROUNDS = 200
 MOST_NODES, FEWEST_NODES, PARTS = 20_000, 20, 4
 """Nodes that a mixture is learned from; those that a product needs, and parts to judge it by."""
+FIRMNESS = 10.0
+"""Offsets of the classes begin to follow the data with more nodes than this."""
 
 
 def mixing_weights(likelihood: Floats, counts: Floats | None = None) -> Floats:
@@ -53,13 +55,14 @@ class Mixing:
     """What a mixture learns: see :class:`djgnn.model.mixed.Mixed`.
 
     Shapes:
-        weights, temperatures and powers ``[experts]``.
+        weights, temperatures and powers ``[experts]``, offsets ``[classes]``, or ``[]`` for none.
     """
 
     weights: Floats
     temperatures: Floats
     powers: Floats
     product: float
+    offsets: Floats = field(default_factory=lambda: np.zeros(()))
 
     def rows(self, folds: int) -> list[tuple[float, float, float]]:
         """Weight, temperature and power of every expert, of which there is one in every fold."""
@@ -72,19 +75,40 @@ class Mixing:
         found = np.einsum("e,enc->nc", self.weights, np.exp(each))
         if self.product:
             found += self.product * np.exp(product_of(each, self.powers))
-        return np.asarray(np.log(np.maximum(found, np.finfo(np.float64).tiny)))
+        answer = np.log(np.maximum(found, np.finfo(np.float64).tiny))
+        return np.asarray(
+            log_softmax(answer + self.offsets, axis=1) if self.offsets.any() else answer
+        )
 
 
 def learned(
     held: Sequence[NDArray[np.float32]],
     y: NDArray[np.int64],
     counts: Floats | None = None,
+    offsets: bool = False,
 ) -> Mixing:
     """Temperatures, the powers of the product, then the weights, from logits of held-out nodes.
 
     The product is judged by nodes that its powers were not learned from; of many nodes some
     are enough.
+
+    Args:
+        held: Logits of every expert.
+        y: Classes.
+        counts: As how many nodes each of them counts, 1 if absent.
+        offsets: Whether the classes have offsets, see :func:`class_offsets`.
+
+    Shapes:
+        held ``[m, classes]`` each, y and counts ``[m]``.
     """
+    found = _learned(held, y, counts)
+    return replace(found, offsets=class_offsets(found.mixed(held), y, counts)) if offsets else found
+
+
+def _learned(
+    held: Sequence[NDArray[np.float32]], y: NDArray[np.int64], counts: Floats | None
+) -> Mixing:
+    """The mixture without offsets."""
     scales = np.array([calibration.temperature(each, y, counts) for each in held])
     some = slice(None, None, -(-max(y.size, 1) // MOST_NODES))
     y, counts = y[some], None if counts is None else counts[some]
@@ -102,6 +126,37 @@ def learned(
         return Mixing(mixing_weights(likelihood, counts), scales, powers, 0.0)
     weights = mixing_weights(np.vstack([likelihood, product]), counts)
     return Mixing(weights[:-1], scales, powers, float(weights[-1]))
+
+
+def class_offsets(logits: Floats, y: NDArray[np.int64], counts: Floats | None = None) -> Floats:
+    r"""Offsets b of the classes with the least :math:`-\sum_i \log P_b(y_i) + 5 |b|^2`.
+
+    With them the classes are answered about as often as they are there: experts that shrink towards
+    the class shares, as forests do, otherwise answer rare ones too seldom.
+
+    Args:
+        logits: Logarithms of the probabilities of the mixture.
+        y: Classes.
+        counts: As how many nodes each of them counts, 1 if absent.
+
+    Shapes:
+        logits ``[m, classes]``, y and counts ``[m]``, result ``[classes]``.
+
+    Example:
+        >>> class_offsets(np.zeros((1000, 2)), np.array([0] * 900 + [1] * 100)).round(1).tolist()
+        [1.0, -1.0]
+    """
+    times = np.ones(y.size) if counts is None else counts
+    there = np.bincount(y, times, minlength=logits.shape[1])
+
+    def loss(b: Floats) -> tuple[float, Floats]:
+        found = log_softmax(logits + b, axis=1)
+        value = FIRMNESS / 2 * (b @ b) - times @ found[np.arange(y.size), y]
+        slope = FIRMNESS * b + times @ np.exp(found) - there
+        return float(value) / max(y.size, 1), slope / max(y.size, 1)
+
+    start = np.zeros(logits.shape[1])
+    return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B").x)
 
 
 def product_of(logs: Floats, powers: Floats) -> Floats:
