@@ -160,3 +160,25 @@ def test_what_a_rival_would_have_changed(rival: float, differs: bool) -> None:
     assert training.differs(fitted, math.inf)
     fitted.interrupted = True
     assert not training.differs(fitted, math.inf)
+
+
+def test_plain_experts_run_beside_networks_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experts, "beside", lambda: 2)
+    config = small(experts=("shares", "boosting", "forest", "features", "given", "joint"))
+    where, real = dict[str, bool](), Training.run
+
+    def spy(self: Training, *given: Any) -> Fitted:
+        where[self.name] = threading.current_thread() is threading.main_thread()
+        return real(self, *given)
+
+    monkeypatch.setattr(Training, "run", spy)
+    heard = list[str]()
+    beside = run(config, on_epoch=lambda epochs, record: heard.append(record.expert))
+    assert {name for name, main in where.items() if main} == {"features", "given", "joint"}
+    # They are waited for before the networks with jumps, and stand where they always do.
+    order = ["features", "given", "shares", "boosting", "forest", "joint"]
+    assert list(dict.fromkeys(heard)) == order
+    assert [each.name for each in beside.experts] == list(config.model.experts)
+    where.clear()
+    same(beside, run(config, observer=lambda *given: None))  # one after the other
+    assert all(where.values())

@@ -65,3 +65,15 @@ def test_a_container_has_no_more_cores_than_its_quota(
     (tmp_path / "cpu.max").write_text(text)
     assert available(tmp_path / "cpu.max") == (most or 8)
     assert available(tmp_path / "nothing") == 8
+
+
+def test_plain_experts_have_the_other_cores_beside_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, gpu = heterophilic_sbm(60), torch.device("cuda")
+    with suitable_threads(graph, gpu):
+        assert threads.beside() == 0  # CUDA graphs are captured
+    monkeypatch.setattr(threads, "MOST_NODES", graph.num_nodes - 1)
+    with suitable_threads(graph, gpu) as number, suitable_threads(graph, gpu):
+        assert (number, threads.beside(), threads.lanes()) == (2, 1, 1)
+    with suitable_threads(graph, CPU):
+        assert threads.beside() == 0
+    assert threads.beside() == 0

@@ -69,6 +69,16 @@ class Training:
         return HOPELESS, float(-np.log(counts[val_y] / counts.sum()).mean())
 
     @property
+    def plain(self) -> bool:
+        """Whether it follows no gradient."""
+        return isinstance(self._expert, PlainExpert)
+
+    @property
+    def jumps(self) -> bool:
+        """Whether it has jumps."""
+        return isinstance(self._expert, DJGNN) and self._expert.pump is not None
+
+    @property
     def _expert(self) -> nn.Module:
         return self.mixture.experts[self.name]
 

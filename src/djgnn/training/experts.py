@@ -37,7 +37,7 @@ from djgnn.training.loop import ExpertRecord, Fitted, Targets
 from djgnn.training.mixing import learned, mixing_weights
 from djgnn.training.progress import EpochRecord, Hooks
 from djgnn.training.selection import decision, score
-from djgnn.training.threads import lanes
+from djgnn.training.threads import beside, lanes
 
 ALWAYS: tuple[str, ...] = (*PLAIN_NAMES, "features", "profile")
 """Experts that are trained in every fold: quick ones, and what the graph must surpass."""
@@ -84,8 +84,11 @@ def fit_experts(
         Training(name, module, inputs, folds[k], config, seeds[name], k, len(folds) > 1)
         for name, k in zip(module.names, _folds_of(module), strict=True)
     ]
+    if beside():
+        trainings.sort(key=_turn)
     # A recording is of one training after the other, and batches are there to save memory.
-    most = lanes() if hooks.observer is None and config.batch_size is None else 1
+    together = hooks.observer is None and config.batch_size is None
+    how = (lanes(), beside()) if together else (1, 0)
     for first in (True, False):
         wanted = [t for t in trainings if (t.fold == 0) == first]
         if wanted and not first:
@@ -93,7 +96,7 @@ def fit_experts(
             wanted = [t for t in wanted if kind_of(t.name) not in idle]
             if hooks.on_plan is not None:
                 hooks.on_plan([n for n in module.names if kind_of(n) not in idle])
-        for name, result in _results(wanted, hooks, most):
+        for name, result in _results(wanted, hooks, *how):
             if isinstance(result, Fitted):
                 found[name] = result
                 continue
@@ -101,6 +104,7 @@ def fit_experts(
             warnings.warn(f"expert {name} left out: {result}", DJGNNWarning, stacklevel=2)
         if any(each.interrupted for each in found.values()):
             break
+    found = {name: found[name] for name in module.names if name in found}
     for name, expert in module.experts.items():
         if name not in found:  # diverged or never begun: weights that are numbers, for one seed one
             initialize(expert, seeds[name])
@@ -110,14 +114,23 @@ def fit_experts(
     return dataclasses.replace(_mixed(module, found, folds), diverged=tuple(diverged))
 
 
+def _turn(training: Training) -> int:
+    """Where others are trained beside networks on a GPU: when they are wanted, before the dearest.
+
+    Networks without jumps do not wait for them then, and are not compared with them.
+    """
+    return 1 if training.plain else 2 * training.jumps
+
+
 def _results(
-    trainings: Sequence[Training], hooks: Hooks, most: int
+    trainings: Sequence[Training], hooks: Hooks, most: int, threads: int = 0
 ) -> Iterator[tuple[str, Fitted | FloatingPointError]]:
     """Train experts, at most so many at a time, up to the first one that is interrupted.
 
     An expert is compared with those before it. Where it was trained beside one of them, and what
     became of that one would have ended it at another epoch, it is trained again: the result does
-    not depend on how many were trained at a time.
+    not depend on how many were trained at a time. Beside a GPU those have a lane, with so many
+    threads, that are compared with nobody.
     """
     rivals: dict[int, float] = {}
 
@@ -125,11 +138,12 @@ def _results(
         return rivals.get(fold, math.inf)
 
     jobs = [(partial(t.run, partial(rival, t.fold)), _of(hooks, t.name)) for t in trainings]
-    with closing(in_turn(jobs, most)) as results:
-        for each, (job, own), result in zip(trainings, jobs, results, strict=True):
+    ahead = [most > 1 or (threads > 0 and training.plain) for training in trainings]
+    with closing(in_turn(jobs, ahead, most, threads or 1)) as results:
+        for each, (job, own), early, result in zip(trainings, jobs, ahead, results, strict=True):
             try:
                 fitted = result()
-                if most > 1 and each.differs(fitted, rival(each.fold)):
+                if early and each.differs(fitted, rival(each.fold)):
                     if own.checkpoint is not None:
                         own.checkpoint.forget()
                     fitted = job(own)

@@ -17,7 +17,9 @@ from djgnn.training.progress import EpochRecord, Hooks
 Job = Callable[[Hooks], Fitted]
 
 
-def in_turn(jobs: Sequence[tuple[Job, Hooks]], lanes: int) -> Generator[Callable[[], Fitted]]:
+def in_turn(
+    jobs: Sequence[tuple[Job, Hooks]], ahead: Sequence[bool], lanes: int, threads: int = 1
+) -> Generator[Callable[[], Fitted]]:
     """Start trainings in order, so many at a time, and give what waits for each, in order.
 
     Whoever asks for a result hears of its epochs meanwhile, in the own thread. Trainings that
@@ -25,15 +27,17 @@ def in_turn(jobs: Sequence[tuple[Job, Hooks]], lanes: int) -> Generator[Callable
 
     Args:
         jobs: What is trained, each with its hooks.
-        lanes: How many at a time; with one, each begins when its result is asked for.
+        ahead: Which of them are started at once; the others begin when their result is asked for.
+        lanes: How many at a time.
+        threads: That libraries have in each of them.
     """
-    if lanes == 1:
-        yield from (partial(job, hooks) for job, hooks in jobs)
-        return
     over = threading.Event()
-    with ThreadPoolExecutor(lanes, initializer=_one_thread) as pool:
+    with ThreadPoolExecutor(lanes, initializer=_with_threads, initargs=(threads,)) as pool:
         try:
-            yield from [_Lane(pool, job, hooks, over).result for job, hooks in jobs]
+            yield from [
+                _Lane(pool, job, hooks, over).result if at_once else partial(job, hooks)
+                for (job, hooks), at_once in zip(jobs, ahead, strict=True)
+            ]
         finally:
             over.set()
             pool.shutdown(cancel_futures=True)
@@ -69,9 +73,9 @@ class _Lane:
         return self.future.result()
 
 
-def _one_thread() -> None:
+def _with_threads(number: int) -> None:
     """Libraries count the threads of each thread apart."""
     from threadpoolctl import threadpool_limits
 
-    torch.set_num_threads(1)
-    threadpool_limits(1)
+    torch.set_num_threads(number)
+    threadpool_limits(number)

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from djgnn.graph import Graph
+from djgnn.training.graphed import MOST_NODES
 
 LARGE_NODES, LARGE_EDGES = 50_000, 1_000_000
 MEASURED_ROWS, WIDTH, REPEATS = 50_000, 64, 5
@@ -22,8 +23,8 @@ QUOTA = Path("/sys/fs/cgroup/cpu.max")
 LANE_NODES, MOST_LANES = 1000, 4
 """Fewer nodes gain nothing by training experts at the same time; more lanes gain hardly more."""
 
-_chosen: list[tuple[int, int]] = []
-"""Threads and lanes of the run."""
+_chosen: list[tuple[int, int, int]] = []
+"""Threads and lanes of the run, and threads of a lane beside a GPU."""
 
 
 @contextmanager
@@ -42,15 +43,24 @@ def suitable_threads(graph: Graph, device: torch.device, known: int | None = Non
     """
     from threadpoolctl import threadpool_limits
 
-    if _chosen or device.type != "cpu":
-        yield torch.get_num_threads()
+    before, alone = torch.get_num_threads(), not torch.distributed.is_initialized()
+    if _chosen:
+        yield before
         return
-    before = torch.get_num_threads()
+    if device.type != "cpu":
+        # The capture of a CUDA graph, which larger graphs have none of, bears no other thread.
+        beside = available() - 1 if alone and graph.num_nodes > MOST_NODES else 0
+        _chosen.append((before, 1, beside))
+        try:
+            yield before
+        finally:
+            _chosen.pop()
+        return
     small = graph.num_nodes < LARGE_NODES and graph.num_edges < LARGE_EDGES
     most = min(before, available())
     number = known or (1 if small else _useful(most))
-    many = small and graph.num_nodes >= LANE_NODES and not torch.distributed.is_initialized()
-    _chosen.append((number, min(most, MOST_LANES) if many and number == 1 else 1))
+    many = small and graph.num_nodes >= LANE_NODES and alone
+    _chosen.append((number, min(most, MOST_LANES) if many and number == 1 else 1, 0))
     torch.set_num_threads(number)
     try:
         with threadpool_limits(number):
@@ -66,6 +76,15 @@ def lanes() -> int:
     Those never wait for each other, so a busy machine does not make them slower than one.
     """
     return _chosen[-1][1] if _chosen else 1
+
+
+def beside() -> int:
+    """How many threads the experts that follow no gradient have, beside networks on a GPU.
+
+    0 where they do not run beside them: on the CPU, on graphs that are small enough for CUDA
+    graphs, in several processes, and where there is one core.
+    """
+    return _chosen[-1][2] if _chosen else 0
 
 
 def available(quota: Path = QUOTA) -> int:
