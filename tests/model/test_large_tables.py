@@ -14,6 +14,7 @@ from djgnn.graph import heterophilic_sbm
 from djgnn.model import columns, table, trees
 from djgnn.model.columns import Surroundings, product
 from djgnn.model.plain import LabelPropagation
+from djgnn.model.subspace import leading_subspace
 from djgnn.model.table import leaves
 from djgnn.model.trees import BoostedTrees, Forest
 
@@ -104,3 +105,36 @@ def test_a_rare_class_is_in_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = table._drawn(y, 0)
     assert np.bincount(y[drawn]).tolist() == [45, 5, 3]
     assert (np.diff(drawn) > 0).all()
+
+
+def test_a_subspace_is_near_the_singular_values_and_orthonormal() -> None:
+    sizes = np.concatenate([[1.0, 0.9, 0.8], np.linspace(0.5, 0.0, 147)])
+    rng = np.random.default_rng(0)
+    left, right = (np.linalg.qr(rng.standard_normal((m, 150)))[0] for m in (200, 160))
+    found = leading_subspace(sp.csr_array((left * sizes) @ right.T), 6)
+    np.testing.assert_allclose(found.T @ found, np.eye(6), atol=1e-10)
+    reached = np.linalg.norm((left * sizes) @ (right.T @ found), axis=0)
+    np.testing.assert_allclose(reached, sizes[:6], rtol=0.01)
+    np.testing.assert_allclose(np.abs((right.T @ found)[:3, :3]), np.eye(3), atol=0.05)
+
+
+def test_a_subspace_may_be_larger_than_the_rank() -> None:
+    star = np.zeros((30, 30))
+    star[0, 1:] = star[1:, 0] = 1
+    found = leading_subspace(sp.csr_array(star), 4)
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(
+        np.linalg.norm(star @ found, axis=0), [29**0.5] * 2 + [0, 0], atol=1e-6
+    )
+    assert np.isfinite(leading_subspace(sp.csr_array((30, 30)), 4)).all()
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_places_of_many_nodes_are_as_large_as_those_of_few(
+    directed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ways = NEAR.ways(directed)
+    few = columns.places(ways, columns.singular_places(ways, 3))
+    monkeypatch.setattr(columns, "MANY_NODES", 0)
+    many = columns.places(ways, columns.singular_places(ways, 3))
+    np.testing.assert_allclose(*(np.linalg.norm(each, axis=0) for each in (many, few)), rtol=0.01)

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from djgnn.model.operators import WholeGraph, mean_normalize
+from djgnn.model.subspace import leading_subspace
 from djgnn.spectral import symmetrize
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 ROUNDING = 1e-9
 """Least variance: what rounding leaves of none must not tell nodes apart."""
-BLOCK = 1 << 15
-"""Rows that a thread works on at a time."""
+BLOCK, MANY_NODES = 1 << 15, 100_000
+"""Rows that a thread works on at a time; nodes from which on A is decomposed on the device."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +61,10 @@ class Surroundings:
         """Targets and sources; where edges have no direction, neighbours."""
         return (self.outgoing, self.incoming) if directed else (self.both,)
 
-    def singular(self, directed: bool, width: int) -> Floats:
+    def singular(self, directed: bool, width: int, device: torch.device) -> Floats:
         """The result of :func:`singular_places`, which several experts need."""
         if directed not in self.made:
-            self.made[directed] = singular_places(self.ways(directed), width)
+            self.made[directed] = singular_places(self.ways(directed), width, device)
         return self.made[directed]
 
 
@@ -218,7 +219,9 @@ def label_shares(near: Surroundings, known: Floats, prior: Floats, directed: boo
     return found
 
 
-def singular_places(ways: Sequence[sp.csr_array], width: int) -> Floats:
+def singular_places(
+    ways: Sequence[sp.csr_array], width: int, device: torch.device | str = "cpu"
+) -> Floats:
     r"""What places nodes by their edges: singular vectors of :math:`D^{-1/2} A \bar D^{-1/2}`.
 
     The rows of edges times the result, divided by the roots of their sums, are the places.
@@ -226,19 +229,23 @@ def singular_places(ways: Sequence[sp.csr_array], width: int) -> Floats:
     Args:
         ways: The rows of A, and those of its transpose where they differ.
         width: Columns of each direction.
+        device: Where a graph of 100,000 nodes or more is decomposed, see :func:`leading_subspace`.
 
     Shapes:
         result ``[n, width * directions]``.
     """
     roots = [np.sqrt(inverse(totals(way))) for way in (ways[0], ways[0].T)]
-    scaled = sp.diags_array(roots[0]) @ ways[0] @ sp.diags_array(roots[1])
+    scaled = sp.csr_array(sp.diags_array(roots[0]) @ ways[0] @ sp.diags_array(roots[1]))
     found = np.zeros((ways[0].shape[0], width * len(ways)))
     if not ways[0].nnz:
         return found
-    right = leading_directions(sp.csr_array(scaled), width)
+    if found.shape[0] < MANY_NODES:
+        right = leading_directions(scaled, width)
+    else:
+        right = leading_subspace(scaled, width, device)
     found[:, :width] = roots[1][:, None] * right
     if len(ways) > 1:
-        left = scaled @ right
+        left = product(scaled, right)
         size = np.linalg.norm(left, axis=0)
         found[:, width:] = roots[0][:, None] * left * inverse(size)
     return found

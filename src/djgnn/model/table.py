@@ -71,7 +71,7 @@ class TreeTable(PlainExpert):
         self.observe_features(x)
         width = self.vectors.shape[1] // len(near.ways(self.directed))
         if width:
-            self.vectors.copy_(_stored(near.singular(self.directed, width)))
+            self.vectors.copy_(_stored(near.singular(self.directed, width, self.vectors.device)))
 
     def observe_features(self, x: Any) -> None:
         """Learn the projection of wide features."""
