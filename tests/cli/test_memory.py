@@ -80,8 +80,11 @@ def test_large_blocks_are_kept_and_then_given_back() -> None:
     assert after < 1
 
 
-def test_small_blocks_change_no_setting_and_are_returned_now_and_then(watched: Watched) -> None:
-    with memory.training_memory(memory.MAPPED) as release:
+@pytest.mark.parametrize("largest", [memory.MAPPED, memory.KEPT + 1])
+def test_other_blocks_change_no_setting_and_are_returned_now_and_then(
+    watched: Watched, largest: int
+) -> None:
+    with memory.training_memory(largest) as release:
         for epoch in range(5):
             release(epoch)
     assert watched.calls == [(0,)]  # the first epoch, then at most ten times a second
@@ -89,7 +92,7 @@ def test_small_blocks_change_no_setting_and_are_returned_now_and_then(watched: W
 
 def test_an_error_gives_large_blocks_back(watched: Watched) -> None:
     def fail() -> None:
-        with memory.training_memory(1 << 30) as release:
+        with memory.training_memory(memory.KEPT) as release:
             release(0)
             release(1)
             assert watched.calls[2:] == [(0,)]  # nothing is returned while an expert is trained

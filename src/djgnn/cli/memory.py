@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 EVERY = 0.1
 # glibc maps every block above this on its own, and unmaps it when it is freed.
 MAPPED = 32 << 20
+KEPT = 256 << 20
+"""Largest blocks that are kept; the heap around larger ones would take gigabytes more."""
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # names of malloc.h
 _TRIM_USUAL, _MMAP_USUAL = 2 * MAPPED, 65536  # what glibc reaches by itself
 
@@ -57,14 +59,16 @@ def training_memory(largest: int) -> Iterator[Callable[[int], None]]:
     second, which costs nothing measurable.
 
     A step with larger tensors allocates the same ones as the step before. Mapped anew each time,
-    all of their pages fault: on a CPU a quarter to half of the time of a step over some hundred
+    all of their pages fault: on a CPU a quarter to half of the time of a step over some ten
     thousand nodes. There the heap keeps them until the training of an expert ends, and peaks of
-    memory grow by 20 to 80%.
+    memory grow by 20 to 80%, from epoch to epoch: torch aligns its blocks, small allocations settle
+    in what that leaves, and no block of the same size fits into the gap again. So blocks beyond
+    `KEPT` are mapped.
 
     Args:
         largest: Bytes of the largest tensor of a step.
     """
-    library = c_library()
+    library, kept = c_library(), MAPPED < largest <= KEPT
     last = -1.0
 
     def release(epoch: int) -> None:
@@ -73,11 +77,11 @@ def training_memory(largest: int) -> Iterator[Callable[[int], None]]:
             return
         if epoch == 0:
             gc.collect()  # an optimiser of an earlier training may still be in a cycle
-        if epoch == 0 or (largest <= MAPPED and time.monotonic() - last >= EVERY):
+        if epoch == 0 or (not kept and time.monotonic() - last >= EVERY):
             library.malloc_trim(0)
             last = time.monotonic()
 
-    if library is None or largest <= MAPPED:
+    if library is None or not kept:
         gc.freeze()  # what is there already is not searched for cycles again and again
         try:
             yield release

@@ -111,7 +111,7 @@ def looped_entries(table: FilterTable, first: int = 0) -> tuple[Tensor, Tensor, 
     itself = torch.arange(first, first + n, device=table.index.device)[:, None]
     value, inverse_root = _looped_values(table, itself, layout)
     node = torch.cat([itself, table.index], dim=1).index_select(1, layout.rank)
-    return node * table.num_branches + layout.branch, value, inverse_root
+    return node.mul_(table.num_branches).add_(layout.branch), value, inverse_root
 
 
 def normalize_entries(
