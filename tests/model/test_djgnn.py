@@ -87,6 +87,14 @@ def test_logits_loss_and_gradients_equal_the_dense_formulation(options: dict) ->
         torch.testing.assert_close(ga[key], gb[key], msg=lambda m, key=key: f"{key}: {m}")
 
 
+@pytest.mark.parametrize("rows", [1, 7, N])
+def test_deep_layers_are_the_same_block_by_block(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("djgnn.model.branches.deep.ROWS", rows)
+    test_logits_loss_and_gradients_equal_the_dense_formulation(EXPERTS["deep"])
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 33, 40])
 def test_automatic_jumps_reach_as_far_as_the_graph_has_nodes(n: int) -> None:
     rng = np.random.default_rng(n)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,6 +22,8 @@ DROPOUT = 0.2
 """After every layer: ten layers with the rate of a single one would leave nothing to learn from."""
 EPSILON = 1e-5
 """Of the layer norms, as usual."""
+ROWS = 1 << 15
+"""Of a block on a CPU; graphs that have no more are computed whole."""
 
 
 class DeepBranch(Branch):
@@ -107,25 +110,43 @@ class DeepBranch(Branch):
 
 
 class _NormProducts(torch.autograd.Function):
-    """Z V + b and Z W of the normalised rows Z of h; Z is computed again for the backward pass."""
+    """Z V + b and Z W of the normalised rows Z of h; Z is computed again for the backward pass.
+
+    On a CPU block by block: whole tables in between would be new memory at every layer.
+    """
 
     @staticmethod
     def forward(
         ctx: Any, h: Tensor, scale: Tensor, shift: Tensor, bias: Tensor, v: Tensor, w: Tensor
     ) -> tuple[Tensor, Tensor]:
-        z = torch.native_layer_norm(h, h.shape[1:], scale, shift, EPSILON)[0]
         ctx.save_for_backward(h, scale, shift, v, w)
-        return torch.addmm(bias, z, v), z @ w
+        own, near = torch.empty_like(h), torch.empty_like(h)
+        for part, to_own, to_near in _blocks(h, own, near):
+            z = torch.native_layer_norm(part, h.shape[1:], scale, shift, EPSILON)[0]
+            torch.addmm(bias, z, v, out=to_own)
+            torch.mm(z, w, out=to_near)
+        return own, near
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
         h, scale, shift, v, w = ctx.saved_tensors
-        (own, near), size = grads, h.shape[1:]
-        z, mean, deviation = torch.native_layer_norm(h, size, scale, shift, EPSILON)
-        to_v, to_w = z.t() @ own, z.t() @ near
-        del z
-        to_z = (own @ v.t()).add_(near @ w.t())
-        found = torch.ops.aten.native_layer_norm_backward(
-            to_z, h, size, mean, deviation, scale, shift, [True] * 3
-        )
-        return *found, own.sum(dim=0), to_v, to_w
+        size, to_h, sums = h.shape[1:], torch.empty_like(h), list[list[Tensor]]()
+        for part, own, near, into in _blocks(h, *grads, to_h):
+            z, mean, deviation = torch.native_layer_norm(part, size, scale, shift, EPSILON)
+            to_v, to_w = z.t() @ own, z.t() @ near
+            to_z = (own @ v.t()).add_(near @ w.t())
+            found = torch.ops.aten.native_layer_norm_backward(
+                to_z, part, size, mean, deviation, scale, shift, [True] * 3
+            )
+            if part.shape == h.shape:  # all at once
+                to_h = found[0]
+            else:
+                into.copy_(found[0])
+            sums.append([*found[1:], own.sum(dim=0), to_v, to_w])
+        return to_h, *(sum(each[1:], each[0]) for each in zip(*sums, strict=True))
+
+
+def _blocks(*tables: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """The same rows of several tables, some at a time on a CPU."""
+    size = ROWS if tables[0].device.type == "cpu" else max(1, tables[0].shape[0])
+    return zip(*(torch.split(table, size) for table in tables), strict=True)
