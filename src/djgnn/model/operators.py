@@ -83,6 +83,10 @@ class Parts:
         device: Where they live.
     """
 
+    shares = True
+    """Whether treated matrices are kept for the next part, and the transpose of A shares its
+    values."""
+
     def __init__(
         self,
         adjacency: sp.sparray,
@@ -101,13 +105,27 @@ class Parts:
         """The adjacency, its row sums, and their sum."""
 
         def make() -> tuple[SparseOperator, Tensor, Tensor]:
-            own, (dtype, device) = treat(self._given, treatment), self._kind
+            own, (dtype, device) = self.treated(treatment), self._kind
             degree = np.asarray(own.sum(axis=1)).reshape(-1)
             sums = (torch.from_numpy(degree), torch.tensor(degree.sum()))
             degrees, volume = (part.to(device, dtype) for part in sums)
+            if treatment == "transposed" and self.shares:
+                given = self.rows("given")[0]
+                if len(given.transposed) == 1:
+                    back = SparseOperator(given.transposed[0], (given.matrix,))
+                    return back, degrees, volume
             return self.held(own), degrees, volume
 
         found: tuple[SparseOperator, Tensor, Tensor] = self._once(("rows", treatment), make)
+        return found
+
+    def treated(self, treatment: str) -> sp.csr_array:
+        """The adjacency as :func:`treat` makes it."""
+        if not self.shares:
+            return treat(self._given, treatment)
+        found: sp.csr_array = self._once(
+            ("treated", treatment), lambda: treat(self._given, treatment)
+        )
         return found
 
     def whole(self) -> WholeGraph:
@@ -124,7 +142,7 @@ class Parts:
         normalize = mean_normalize if mean else gcn_normalize
 
         def make() -> Any:
-            return self.spreading(normalize(treat(self._given, treatment)))
+            return self.spreading(normalize(self.treated(treatment)))
 
         return self._once(("normalized", treatment, mean), make)
 
@@ -136,7 +154,7 @@ class Parts:
         """The twin classes; every node alone if one need not look for any."""
 
         def make() -> TwinClasses:
-            own = treat(self._given, treatment)
+            own = self.treated(treatment)
             classes = twin_classes(own) if look else single_classes(own.shape[0])
             return classes.to(self._kind[1])
 
@@ -235,9 +253,9 @@ def treat(adjacency: sp.sparray, treatment: str) -> sp.csr_array:
 
 def gcn_normalize(adjacency: sp.sparray) -> sp.csr_array:
     r"""Diagonal set to 1, then :math:`D^{-1/2} A D^{-1/2}` with row sums D, at least 1."""
-    n = adjacency.shape[0]
-    looped = adjacency - sp.diags_array(adjacency.diagonal()) + sp.eye_array(n)
-    looped = sp.csr_array(looped)
+    n, loops = adjacency.shape[0], adjacency.diagonal()
+    without = adjacency - sp.diags_array(loops) if loops.any() else adjacency
+    looped = sp.csr_array(without + sp.eye_array(n, format="csr"))
     root = 1 / np.sqrt(np.maximum(np.asarray(looped.sum(axis=1)).reshape(-1), 1))
     # Scaling the entries gives the bits of two products with diagonal matrices, four times faster.
     own = np.repeat(root, np.diff(looped.indptr))
@@ -275,17 +293,18 @@ def adjacency_matrix(
     return sp.csr_array(sp.coo_array((weight, (source, target)), shape=(num_nodes, num_nodes)))
 
 
-def is_directed(adjacency: sp.sparray) -> bool:
-    """Whether a matrix differs from its transpose."""
+def is_directed(adjacency: sp.sparray, back: sp.csr_array | None = None) -> bool:
+    """Whether a matrix differs from its transpose, `back` where it is known."""
     rows = sp.csr_array(adjacency)
-    return bool(abs(rows - sp.csr_array(rows.T)).nnz)
+    return bool(abs(rows - (sp.csr_array(rows.T) if back is None else back)).nnz)
 
 
-def direction_tells(adjacency: sp.sparray) -> bool:
+def direction_tells(adjacency: sp.sparray, back: sp.csr_array | None = None) -> bool:
     """Whether the direction of edges may say something: some edge between two nodes has a reverse.
 
-    Where none has one, a list probably names every edge of an undirected graph once.
+    Where none has one, a list probably names every edge of an undirected graph once. `back` is the
+    transpose, where it is known.
     """
     rows = sp.csr_array(adjacency)
-    pairs = sp.coo_array(rows.multiply(sp.csr_array(rows.T)))
+    pairs = sp.coo_array(rows.multiply(sp.csr_array(rows.T) if back is None else back))
     return bool((pairs.row != pairs.col).any())

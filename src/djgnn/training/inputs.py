@@ -102,8 +102,9 @@ def blank_djgnn(config: RunConfig, graph: Graph) -> DJGNN | DJExperts:
     sizes = (num_features(graph), c.hidden_channels, graph.num_classes, graph.num_nodes)
     try:
         if c.experts:
-            a = graph.adjacency
-            return DJExperts(*sizes, is_directed(a), config=c, directions=direction_tells(a))
+            both = (graph.adjacency, sp.csr_array(graph.adjacency.T))
+            tells = direction_tells(*both)
+            return DJExperts(*sizes, is_directed(*both), config=c, directions=tells)
         return DJGNN(*sizes, c.num_jumps, config=c)
     except ValueError as error:
         raise InputError(f"{graph.name}: {error}") from error

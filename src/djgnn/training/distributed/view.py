@@ -231,6 +231,8 @@ class ShardParts(Parts):
         features: X of all nodes, of which the first process computes the plain experts.
     """
 
+    shares = False
+
     def __init__(
         self,
         adjacency: Any,
