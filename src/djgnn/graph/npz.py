@@ -38,6 +38,7 @@ MAX_BYTES = 8 * 2**30
 NODE_BYTES = 80
 NAME_BYTES = 64
 HEADER_BYTES = 2**14
+LARGE = 2**26
 CSR_PARTS = ("x_data", "x_indices", "x_indptr", "x_shape")
 NUMBERS = ("edge_index", "y", *MASKS, "edge_weight")
 TYPES = {
@@ -121,8 +122,21 @@ def write_npz(graph: Graph, path: str | Path) -> None:
         arrays["num_nodes"] = np.int64(graph.num_nodes)
     if graph.card:
         arrays["card"] = np.array(json.dumps(dict(graph.card), default=str, sort_keys=True))
+    size = sum(np.asarray(array).nbytes for array in arrays.values())
     with atomic_write(path) as stream:
-        np.savez_compressed(stream, **arrays)
+        if size <= LARGE:
+            np.savez_compressed(stream, **arrays)
+        else:
+            _save_quickly(stream, arrays)
+
+
+def _save_quickly(stream: Any, arrays: dict[str, Any]) -> None:
+    """As numpy saves arrays, compressed less: of numbers little more is gained by the usual level,
+    which takes several times as long."""
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 def read_arrays(path: str | Path, keys: Sequence[str], max_bytes: int) -> dict[str, NDArray[Any]]:

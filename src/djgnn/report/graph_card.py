@@ -14,12 +14,11 @@ from djgnn.graph import Graph
 from djgnn.jumps import twin_classes
 from djgnn.spectral import (
     components,
-    homophily,
     is_undirected,
     largest_component,
     structural_heterophily,
 )
-from djgnn.spectral.heterophily import HomophilyMethod
+from djgnn.spectral.heterophily import HomophilyMethod, homophilies
 from djgnn.spectral.systems import WORK
 
 if TYPE_CHECKING:
@@ -138,8 +137,8 @@ def measure_heterophily(
     if np.unique(graph.y[np.concatenate([source[both], target[both]])]).size < 2:
         return None
     found: dict[str, Any] = {
-        how: {m: homophily(graph, method=m, adjacency=how) for m in get_args(HomophilyMethod)}
-        for how in ("given", "symmetric")
+        "given": homophilies(graph),
+        "symmetric": homophilies(graph, adjacency="symmetric"),
     }
     found["R"], found["R_note"] = None, "not measured: it was not asked for"
     if structural:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from djgnn.graph import Split
 
 PARTS = ("", "train", "validation", "test")
+LONGEST = 32
+"""Characters of a number that is read with others at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +110,9 @@ def load_run(folder: str | Path, known: Mapping[str, torch.Tensor] | None = None
     path = Path(folder).expanduser()
     stored = load_model(path, but=REPORT, known=known)  # the page is written anew
     header, *rows = prediction_rows(path, stored.card)
-    predictions = {key: [row[j] for row in rows] for j, key in enumerate(header)}
+    cells = zip(*rows, strict=True) if rows else ((),) * len(header)
+    predictions = {key: list(column) for key, column in zip(header, cells, strict=True)}
+    del rows
     _check_predictions(path / PREDICTIONS, predictions, stored.graph)
     records = read_history(path)
     numbers = [f.name for f in dataclasses.fields(EpochRecord) if f.name != "expert"]
@@ -172,12 +176,25 @@ def _check_predictions(path: Path, columns: dict[str, list[str]], graph: Graph) 
     known = {"prediction": set(graph.classes()), "part": set(PARTS)}
     shares = (key for key in columns if key.startswith("p("))
     for key in ("prediction", "part", "probability", "margin", *shares):
+        if known[key].issuperset(columns[key]) if key in known else _are_shares(columns[key]):
+            continue
         for number, value in enumerate(columns[key], start=2):
             if not (value in known[key] if key in known else _is_share(value)):
                 wants = {"prediction": "a class of this run", "part": f"one of {PARTS}"}.get(
                     key, "a number from 0 to 1"
                 )
                 raise _damaged(path, f"row {number}: {key} must be {wants} (got {value[:60]!r})")
+
+
+def _are_shares(texts: list[str]) -> bool:
+    """Whether all are numbers from 0 to 1; they are looked at one by one where this says no."""
+    if max(map(len, texts), default=0) > LONGEST:
+        return False
+    try:
+        values = np.array(texts, dtype=np.str_).astype(np.float64)
+    except ValueError:
+        return False
+    return bool(((values >= 0) & (values <= 1)).all())
 
 
 def _is_share(text: str) -> bool:

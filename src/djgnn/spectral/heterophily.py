@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
-import scipy.sparse as sp
 
 from djgnn.errors import InputError
 from djgnn.graph import Graph
@@ -84,7 +83,23 @@ def homophily(
     Reference:
         Platonov et al., Characterizing graph datasets for node classification, NeurIPS 2023.
     """
-    measures: dict[str, Callable[[Ends, NDArray[np.int64]], float]] = {
+    if method not in _measures():
+        raise InputError(f"method: choose one of {', '.join(_measures())} (got {method!r})")
+    if adjacency not in ("given", "symmetric"):
+        raise InputError(f"adjacency: choose 'given' or 'symmetric' (got {adjacency!r})")
+    return _homophily(method, known_labels(graph, y), *_edges(graph, adjacency))
+
+
+def homophilies(
+    graph: Adjacency, *, adjacency: Literal["given", "symmetric"] = "given"
+) -> dict[str, float]:
+    """All measures of :func:`homophily`, which together cost little more than one."""
+    label, ends = known_labels(graph, None), _edges(graph, adjacency)
+    return {method: _homophily(method, label, *ends) for method in get_args(HomophilyMethod)}
+
+
+def _measures() -> dict[str, Callable[[Ends, NDArray[np.int64]], float]]:
+    return {
         "edge": _edge,
         "node": _node,
         "class": _class_insensitive,
@@ -92,16 +107,14 @@ def homophily(
         "adjusted": _adjusted,
         "label_informativeness": _label_informativeness,
     }
-    if method not in measures:
-        raise InputError(f"method: choose one of {', '.join(measures)} (got {method!r})")
-    if adjacency not in ("given", "symmetric"):
-        raise InputError(f"adjacency: choose 'given' or 'symmetric' (got {adjacency!r})")
-    label = known_labels(graph, y)
-    ends = _edges(graph, once=method not in ("node", "class", "edge_insensitive"), how=adjacency)
+
+
+def _homophily(method: str, label: NDArray[np.int64], every: Ends, once: Ends) -> float:
+    ends = every if method in ("node", "class", "edge_insensitive") else once
     both = (label[ends[0]] >= 0) & (label[ends[1]] >= 0)
     if not both.any():
         return float("nan")
-    return float(measures[method]((ends[0][both], ends[1][both]), label))
+    return float(_measures()[method]((ends[0][both], ends[1][both]), label))
 
 
 def known_labels(graph: Adjacency, y: ArrayLike | None) -> NDArray[np.int64]:
@@ -134,17 +147,17 @@ def known_labels(graph: Adjacency, y: ArrayLike | None) -> NDArray[np.int64]:
     return np.maximum(label.astype(np.int64), -1)
 
 
-def _edges(graph: Adjacency, *, once: bool, how: str) -> Ends:
-    """Sources and targets; of a symmetrised graph each undirected edge once if `once`."""
+def _edges(graph: Adjacency, how: str) -> tuple[Ends, Ends]:
+    """Sources and targets, and the same with each undirected edge of a symmetrised graph once."""
+    if how == "given" and isinstance(graph, Graph):
+        every = (graph.edge_index[0], graph.edge_index[1])
+        return every, every
+    matrix = (as_adjacency(graph) if how == "given" else symmetrize(graph)).tocoo()
+    every = (matrix.row.astype(np.int64), matrix.col.astype(np.int64))
     if how == "given":
-        if isinstance(graph, Graph):
-            return graph.edge_index[0], graph.edge_index[1]
-        matrix = as_adjacency(graph).tocoo()
-    else:
-        matrix = symmetrize(graph).tocoo()
-        if once:
-            matrix = sp.triu(matrix, format="coo")
-    return matrix.row.astype(np.int64), matrix.col.astype(np.int64)
+        return every, every
+    once = every[0] <= every[1]
+    return every, (every[0][once], every[1][once])
 
 
 def _edge(ends: Ends, label: NDArray[np.int64]) -> float:

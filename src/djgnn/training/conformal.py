@@ -276,7 +276,10 @@ def sets_within(limits: Scores, shares: Shares, names: Sequence[str]) -> list[li
     """
     inside = adaptive_scores(shares, draws(names)) <= limits
     order = np.argsort(-shares.astype(np.float64), axis=1, kind="stable")
-    return [
-        [c for c in row if kept[c]]
-        for row, kept in zip(order.tolist(), inside.tolist(), strict=True)
-    ]
+    # Most nodes have one of a few sets: each is made once.
+    kept = np.where(np.take_along_axis(inside, order, axis=1), order, -1).astype(np.int16)
+    whole = kept.view(np.dtype((np.void, kept.itemsize * kept.shape[1]))).reshape(-1)
+    sets, place = np.unique(whole, return_inverse=True)
+    rows = sets.view(np.int16).reshape(-1, kept.shape[1])
+    found = [[c for c in row if c >= 0] for row in rows.tolist()]
+    return [found[i] for i in place.tolist()]

@@ -1,7 +1,8 @@
 """The predictions of a run as a table: a row for every node."""
 
-import csv
-import io
+import re
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from scipy.sparse.csgraph import connected_components
 from djgnn.graph import Graph, Split
 from djgnn.training.conformal import class_sets
 
+SPECIAL, MANY_TEXTS = re.compile('[",\r\n]'), 100_000
+"""What a cell of a CSV file may need quotes for; from how many numbers on texts are looked up."""
 COLUMNS = ("node", "prediction", "probability", "margin", "label", "part", "flags", "set")
 
 
@@ -48,18 +51,52 @@ def prediction_csv(
     classes, names = graph.classes(), graph.names()
     flags = node_flags(graph, part == "train" if anchors is None else anchors)
     known = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
-    file = io.StringIO(newline="")
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([*COLUMNS, *(f"p({name})" for name in classes)])
     rows = np.arange(graph.num_nodes) if only is None else only
-    chosen = class_sets(sets, shares[rows], [names[i] for i in rows.tolist()], classes)
-    for i, of_node in zip(rows.tolist(), chosen, strict=True):
-        label = "" if known[i] < 0 else classes[known[i]]
-        numbers = (f"{probability[i]:.6f}", f"{margin[i]:.6f}")
-        every = (f"{share:.6f}" for share in shares[i])
-        known_of = (label, part[i], flags[i], of_node)
-        writer.writerow([names[i], classes[best[i]], *numbers, *known_of, *every])
-    return file.getvalue()
+    who = [names[i] for i in rows.tolist()]
+    written = _cells([*classes, ""])  # the last is that of an unknown label
+    columns = [
+        _cells(who),
+        [written[c] for c in best[rows].tolist()],
+        _six(probability[rows]),
+        _six(margin[rows]),
+        [written[c] for c in np.maximum(known[rows], -1).tolist()],
+        part[rows].tolist(),
+        [flags[i] for i in rows.tolist()],
+        _cells(class_sets(sets, shares[rows], who, classes)),
+        *(_six(share) for share in shares[rows].T),
+    ]
+    header = _cells([*COLUMNS, *(f"p({name})" for name in classes)])
+    lines = [",".join(header), *map(",".join, zip(*columns, strict=True)), ""]
+    return "\n".join(lines)
+
+
+def _cells(texts: Sequence[str]) -> Sequence[str]:
+    """Texts as cells of a CSV file, in quotes where they need them."""
+    if not SPECIAL.search("\0".join(texts)):
+        return texts
+    quoted = ('"' + text.replace('"', '""') + '"' for text in texts)
+    found = zip(texts, quoted, strict=True)
+    return [whole if SPECIAL.search(text) else text for text, whole in found]
+
+
+def _six(shares: NDArray[np.float32]) -> list[str]:
+    """Shares with six digits after the point, ``[n]``.
+
+    A million times a number of single precision is exact in double precision, so rounding it is
+    rounding the decimal number, ties to even; the texts of many are looked up.
+    """
+    millionths = np.rint(shares.astype(np.float64) * 1e6)
+    few = shares.size < MANY_TEXTS or shares.dtype != np.float32
+    if few or not ((millionths >= 0) & (millionths <= 10**6)).all():
+        return [f"{share:.6f}" for share in shares.tolist()]
+    texts = _texts()
+    return [texts[i] for i in millionths.astype(np.int64).tolist()]
+
+
+@cache
+def _texts() -> list[str]:
+    """All numbers from 0 to 1 with six digits after the point."""
+    return [f"{i / 10**6:.6f}" for i in range(10**6 + 1)]
 
 
 def node_flags(graph: Graph, anchors: NDArray[np.bool_]) -> list[str]:
@@ -77,7 +114,9 @@ def node_flags(graph: Graph, anchors: NDArray[np.bool_]) -> list[str]:
     if graph.x is not None:
         flags["featureless"] = np.asarray(abs(graph.x).sum(axis=1)).reshape(-1) == 0
     flags["unreached"] = ~reached(graph, anchors)
-    return [" ".join(n for n, mask in flags.items() if mask[i]) for i in range(graph.num_nodes)]
+    code = sum(mask.astype(np.int64) << k for k, mask in enumerate(flags.values()))
+    texts = [" ".join(n for k, n in enumerate(flags) if i >> k & 1) for i in range(1 << len(flags))]
+    return [texts[i] for i in code.tolist()]
 
 
 def reached(graph: Graph, anchors: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from djgnn import checking
 from djgnn.graph import Graph
 from djgnn.jumps.twins import twin_classes
-from djgnn.model.columns import Surroundings
+from djgnn.spectral import symmetrize
 from djgnn.training.held_out import HeldOut
 
 ODDS = 20
@@ -105,7 +105,10 @@ def _reasons(graph: Graph, held: HeldOut, rows: NDArray[np.int64]) -> list[list[
 
 def neighbours(graph: Graph) -> sp.csr_array:
     """Ones where two nodes have an edge in either direction; no node is its own neighbour."""
-    both = Surroundings.of(graph.adjacency).both
+    both = symmetrize(graph.adjacency)
+    loops = both.diagonal()
+    if loops.any():
+        both = sp.csr_array(both - sp.diags_array(loops))
     return sp.csr_array((np.ones_like(both.data), both.indices, both.indptr), shape=both.shape)
 
 
