@@ -100,7 +100,7 @@ def _of_new_nodes(run: Path, source: Source, device: str) -> str:
                 "nodes that are new, or leave the files out for the stored predictions "
                 f"(got {later!r})"
             )
-        shares = stored.predict(later)
+        shares = stored.predict(later, only_new=True)
         anchors = np.zeros(later.num_nodes, dtype=np.bool_)
         trained = stored.anchors
         anchors[known] = reached(stored.graph, trained)[place[known]]

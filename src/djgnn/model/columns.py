@@ -68,11 +68,12 @@ class Surroundings:
         return self.made[directed]
 
 
-def surroundings(graph: WholeGraph) -> Surroundings:
-    """Those of all nodes of a graph, made once."""
-    if "surroundings" not in graph.made:
-        graph.made["surroundings"] = Surroundings.of(graph.adjacency)
-    found: Surroundings = graph.made["surroundings"]
+def surroundings(graph: WholeGraph, later: Arrivals | None = None) -> Surroundings:
+    """Those of all nodes of a graph, and of the last nodes that came later, made once."""
+    key = "surroundings" if later is None else "later"
+    if key not in graph.made or graph.made[key][0] is not later:
+        graph.made[key] = (later, Surroundings.of(graph.adjacency, later))
+    found: Surroundings = graph.made[key][1]
     return found
 
 

@@ -2,7 +2,7 @@
 stands behind each.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
@@ -151,6 +151,7 @@ def explain(
     node: int,
     split: Split | None = None,
     fold: int = -1,
+    known: Mapping[str, Tensor] | None = None,
 ) -> Explanation:
     """Take the answer for one node apart.
 
@@ -161,6 +162,7 @@ def explain(
         node: Which node.
         split: The parts of the graph that the model was trained with; the first split by default.
         fold: The fold that the node was held out of; its answer is that of those members.
+        known: Logits of experts, of all nodes, that need not be computed again.
 
     Raises:
         IndexError: If there is no such node.
@@ -172,8 +174,13 @@ def explain(
     people = members(module, fold)
     found: dict[str, tuple[Tensor, Tensor, tuple[BranchPart, ...]]] = {}
     for member in people:
-        take_apart: Any = _branches if isinstance(member, Network) else _table
-        found[member.name] = take_apart(member.module, member.inputs_of(inputs), words, node)
+        own = member.inputs_of(inputs)
+        if isinstance(member, Network):
+            found[member.name] = _branches(member.module, own, words, node)
+        else:
+            table: Any = member.module
+            every = table(*own)[0] if known is None else known[member.name]
+            found[member.name] = _table(table, own[1], every[node], words, node)
     logits = {name: each[0].double() for name, each in found.items()}
     shares, alone, answer = _mixture(module, logits, fold)
     parts = [
@@ -280,14 +287,13 @@ def _branches(
 
 
 def _table(
-    module: TableExpert, inputs: tuple[Any, WholeGraph], words: _Words, node: int
+    module: TableExpert, graph: WholeGraph, logits: Tensor, words: _Words, node: int
 ) -> tuple[Tensor, Tensor, tuple[BranchPart, ...]]:
     """The logits of an expert on a table; of label propagation which labelled neighbours count."""
-    logits = module(*inputs)[0][node]
     if not isinstance(module, LabelPropagation):
         return logits, logits, ()
     bias = module.logits(module.prior.double().cpu().numpy())
-    near = [words.neighbour(*pair) for pair in module.voices(inputs[1], node)]
+    near = [words.neighbour(*pair) for pair in module.voices(graph, node)]
     shown, left_out = tuple(near[:MOST_NEIGHBOURS]), max(0, len(near) - MOST_NEIGHBOURS)
     added = words.by_class(logits - bias)
     return logits, bias, (BranchPart("neighbours", 1.0, added, shown, left_out),)

@@ -97,7 +97,7 @@ class TableExpert(nn.Module):
         Shapes:
             features ``[m, F]``, result ``[m, classes]``.
         """
-        near = Surroundings.of(graph.adjacency, later)
+        near = surroundings(graph, later)
         whole = [as_matrix(part) for part in (x, features)]
         stacked = sp.csr_array(sp.vstack(whole)) if sp.issparse(whole[0]) else np.vstack(whole)
         return self.table_logits(stacked, near)[self.num_nodes :]

@@ -180,10 +180,11 @@ class StoredModel:
         check_related(later, self.graph)
         return arrivals(later, self.graph)[1]
 
-    def predict(self, later: Graph) -> NDArray[np.float32]:
+    def predict(self, later: Graph, only_new: bool = False) -> NDArray[np.float32]:
         """Calibrated probabilities of all nodes of a later graph, known and new.
 
-        Known nodes keep theirs; new ones are placed, ranked and classified without retraining.
+        Known nodes keep theirs, or have zeros where `only_new` ones are wanted; new ones are
+        placed, ranked and classified without retraining.
 
         Shapes:
             result ``[nodes of later, classes]``.
@@ -193,9 +194,10 @@ class StoredModel:
                 place new nodes.
         """
         new, place = arrivals(later, self.graph)
-        shares = np.empty((later.num_nodes, self.graph.num_classes), dtype=np.float32)
+        shares = np.zeros((later.num_nodes, self.graph.num_classes), dtype=np.float32)
         known = place >= 0
-        shares[known] = self.probabilities[place[known]]
+        if not only_new:
+            shares[known] = self.probabilities[place[known]]
         if new.num_nodes:
             # Without features a known node has a column of its own; a new one has none.
             empty = np.zeros((new.num_nodes, num_features(self.graph)), dtype=np.float32)
@@ -211,7 +213,8 @@ class StoredModel:
     def explain(self, node: int) -> Explanation:
         """Why a known node got its class, see :func:`djgnn.model.explain.explain`."""
         held_out = int(self.fold[node]) if 0 <= node < self.graph.num_nodes else -1
-        return explain(self.module, self.inputs, self.graph, node, self.parts, held_out)
+        about = (self.graph, node, self.parts, held_out)
+        return explain(self.module, self.inputs, *about, known=self.by_network)
 
 
 def load_model(
