@@ -15,6 +15,7 @@ import pytest
 from tests.reseal import reseal
 
 from djgnn.errors import InputError
+from djgnn.report import run_data
 from djgnn.report.comparison import comparison_payload
 from djgnn.report.page import write_comparison_page, write_run_page
 from djgnn.report.run_data import load_run
@@ -148,14 +149,29 @@ def _field(column: int, value: str) -> Callable[[str], str]:
         (_field(5, "tset"), "part must be one of"),
     ],
 )
+@pytest.mark.parametrize("many", [10**9, 0])
 def test_damaged_predictions_are_refused(
-    copy: Path, change: Callable[[str], str], says: str
+    copy: Path,
+    change: Callable[[str], str],
+    says: str,
+    many: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(run_data, "MANY_ROWS", many)
     file = copy / "predictions.csv"
     file.write_bytes(change(file.read_bytes().decode("utf-8")).encode("utf-8"))
     reseal(copy)
     with pytest.raises(InputError, match=rf"predictions\.csv: damaged.*{says}"):
         load_run(copy)
+
+
+def test_predictions_of_many_nodes_are_read_alike(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = load_run(run_folder).predictions
+    monkeypatch.setattr(run_data, "MANY_ROWS", 0)
+    monkeypatch.delattr(run_data, "prediction_rows")
+    assert load_run(run_folder).predictions == found
 
 
 HISTORY = "epoch,loss,pump_loss,train,validation_loss,validation\n"
