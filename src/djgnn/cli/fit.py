@@ -33,7 +33,7 @@ from djgnn.training.distributed import Group, join
 from djgnn.training.folder import check_free, new_folder, write_run
 from djgnn.training.folds import with_splits
 from djgnn.training.importance import importance
-from djgnn.training.inputs import build_djgnn
+from djgnn.training.inputs import build_djgnn, choose_device
 from djgnn.training.next_steps import next_lines
 from djgnn.training.progress import Hooks
 from djgnn.training.recorder import Recorder
@@ -197,11 +197,11 @@ def _page(
     `known` has the logits of its experts, if they were trained just now.
     """
     if options.report:
-        from djgnn.report.page import write_run_page
-        from djgnn.report.run_data import load_run
+        from djgnn.report import page, run_data
 
         bar.stage("report")
-        console.print(f"report: {escape(str(write_run_page(load_run(options.out, known))))}")
+        data = run_data.load_run(options.out, known, choose_device(options.device))
+        console.print(f"report: {escape(str(page.write_run_page(data)))}")
         card = read_card(options.out)
     phases = bar.phases.records()
     if all(phase["name"] != "training" for phase in phases):  # of an earlier process

@@ -100,18 +100,23 @@ class RunData:
         return np.array([code[name] for name in self.predictions["prediction"]], dtype=np.int64)
 
 
-def load_run(folder: str | Path, known: Mapping[str, torch.Tensor] | None = None) -> RunData:
+def load_run(
+    folder: str | Path,
+    known: Mapping[str, torch.Tensor] | None = None,
+    device: torch.device | str = "cpu",
+) -> RunData:
     """Read a run folder and run its model.
 
     Args:
         folder: The run.
         known: Logits of its experts that need not be computed again.
+        device: Where the model runs.
 
     Raises:
         InputError: If a file is missing or damaged, or the files do not fit together.
     """
     path = Path(folder).expanduser()
-    stored = load_model(path, but=REPORT, known=known)  # the page is written anew
+    stored = load_model(path, device, but=REPORT, known=known)  # the page is written anew
     predictions = _predictions(path, stored.card, stored.graph)
     records = read_history(path)
     numbers = [f.name for f in dataclasses.fields(EpochRecord) if f.name != "expert"]
@@ -142,13 +147,13 @@ def load_run(folder: str | Path, known: Mapping[str, torch.Tensor] | None = None
         shares=shares,
         shown=shown,
         kept=kept,
-        u=output.pump.u.numpy(),
-        ranks=output.table.index.numpy(),
-        weight=output.table.weight.numpy(),
+        u=output.pump.u.cpu().numpy(),
+        ranks=output.table.index.cpu().numpy(),
+        weight=output.table.weight.cpu().numpy(),
         branches=shown.module.branches,
         alpha=dict(zip(shown.module.branch_names, output.alpha.tolist(), strict=True)),
-        contributions=added.detach().numpy(),
-        bias=bias.detach().numpy(),
+        contributions=added.detach().cpu().numpy(),
+        bias=bias.detach().cpu().numpy(),
     )
 
 
