@@ -90,6 +90,12 @@ def test_other_blocks_change_no_setting_and_are_returned_now_and_then(
     assert watched.calls == [(0,)]  # the first epoch, then at most ten times a second
 
 
+def test_what_a_process_of_several_frees_goes_back(watched: Watched) -> None:
+    with memory.shared_memory():
+        assert watched.calls == [(-3, memory.SHARED_MAPPED)]
+    assert watched.calls[1:] == [(-3, memory.MAPPED)]
+
+
 def test_an_error_gives_large_blocks_back(watched: Watched) -> None:
     def fail() -> None:
         with memory.training_memory(memory.KEPT) as release:

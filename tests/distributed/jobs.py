@@ -11,7 +11,7 @@ import torch
 
 from djgnn.graph import Graph, heterophilic_sbm, random_splits, read_npz
 from djgnn.model import DJGNN
-from djgnn.model.operators import Parts
+from djgnn.model.operators import ADJACENCIES, Parts, WholeGraph, gcn_normalize
 from djgnn.training import Fitted, RunConfig, resolve, train
 from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.distributed import Group
@@ -22,6 +22,7 @@ from djgnn.training.distributed.exchange import (
     owned,
     reduce_gradients,
 )
+from djgnn.training.distributed.rows import OwnRows, without_rows
 from djgnn.training.distributed.shard import Shard
 from djgnn.training.distributed.view import ShardParts, shard_djgnn
 from djgnn.training.inputs import build_djgnn, initialize, seeded
@@ -195,12 +196,37 @@ def gradients(group: Group, graph: Graph, options: dict[str, Any]) -> dict[str, 
     optimizer = Keep(module.parameters())
     parts = Parts(graph.adjacency, torch.float64)
     if not group.alone:
-        shard = Shard.balanced(np.diff(graph.adjacency.indptr), group.size, group.rank)
-        parts = ShardParts(graph.adjacency, group, shard, torch.float64)
-        x = x[shard.first : shard.last]
+        rows, whole = OwnRows.of(group, graph.adjacency), WholeGraph(graph.adjacency)
+        parts = ShardParts(rows, group, torch.float64, whole=whole)
+        x = x[rows.shard.first : rows.shard.last]
     passes = choose_passes(module, (x, module.operators(parts)), targets, config.training)
     loss, _ = passes.update(optimizer, seeded(0))
     return {"loss": float(loss), **kept}
+
+
+def held_rows(group: Group, graph: Graph) -> dict[str, Any]:
+    """What a process has of a graph that only the first one was given."""
+    config = resolve("default", None, hidden_channels=4, experts=("rows", "deep", "profile"))
+    mine = graph if group.first else without_rows(graph)
+    module, (x, operators) = shard_djgnn(config, mine, group)
+    own, table = operators.by_expert["rows"](), operators.by_expert["profile"]()
+    rows = OwnRows.of(group, graph.adjacency if group.first else None)
+    found: dict[str, Any] = {
+        "bounds": (own.shard.first, own.shard.last),
+        "features": x.numpy(),
+        "adjacency": own.adjacency.shape,
+        "degree": own.degree.numpy(),
+        "edges": mine.num_edges,
+        "whole": (table.adjacency, table.features),
+        "module": (module.in_channels, module.out_channels, module.directed),
+    }
+    parts = ShardParts(rows, group)
+    for treatment in ADJACENCIES:
+        own_rows = rows.treated(treatment)
+        found[treatment] = own_rows.toarray()
+        looped = gcn_normalize(own_rows, rows.shard.first, parts.of_all)
+        found[f"normalised {treatment}"] = looped.toarray()
+    return found
 
 
 def collectives(group: Group, whole: torch.Tensor, bounds: tuple[int, ...]) -> dict[str, Any]:
@@ -243,7 +269,6 @@ def agreements(group: Group) -> dict[str, Any]:
         "any": (group.any(group.rank == 1), group.any(False)),
         "shared": group.shared(lambda: ("from", group.rank)),
         "together": group.together(lambda: group.rank),
-        "in turn": group.in_turn(lambda: group.rank),
     }
     for name, work in (("one", bad), ("first", worse)):
         try:

@@ -58,7 +58,7 @@ def test_processes_agree_and_fail_together() -> None:
     for rank, process in enumerate(found):
         assert process["any"] == (True, False)
         assert process["shared"] == ("from", 0)
-        assert process["together"] == process["in turn"] == rank
+        assert process["together"] == rank
     assert found[0]["one"] == ("InputError", "process 1: file: cannot be read (got nothing)")
     assert found[1]["one"] == ("InputError", "file: cannot be read (got nothing)")
     assert found[0]["first"][0] == "IsADirectoryError"

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.oracles import dense_rank_lists
 
+from djgnn.filters.table import rank_weights
 from djgnn.graph import Graph
 from djgnn.graph.operator import SparseOperator
 from djgnn.jumps import ENGINES, choose_engine, engines, rank_lists, ranks, twin_classes
@@ -29,6 +30,19 @@ def literal(u: np.ndarray, k: int) -> list[list[int]]:
 def coincident_classes(u: np.ndarray) -> TwinClasses:
     _, labels = np.unique(u, axis=0, return_inverse=True)
     return TwinClasses.from_labels(labels.reshape(-1))
+
+
+def test_lists_and_their_weights_do_not_depend_on_the_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    u = torch.from_numpy(np.random.default_rng(0).integers(0, 4, (40, 2))).float()
+    twins = coincident_classes(u.numpy())
+    whole = rank_lists(u, twins, 9)
+    weight = rank_weights(u, twins, whole.ranks, 0.5)
+    monkeypatch.setattr(ranks, "LISTS", 3)
+    monkeypatch.setattr("djgnn.filters.table.LISTS", 3)
+    assert torch.equal(rank_lists(u, twins, 9).ranks, whole.ranks)
+    assert torch.equal(rank_weights(u, twins, whole.ranks, 0.5), weight)
 
 
 @settings(max_examples=80, deadline=None)

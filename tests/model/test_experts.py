@@ -76,6 +76,23 @@ def test_shares_add_up_to_the_probabilities() -> None:
     torch.testing.assert_close(shares.sum(dim=(1, 2)), 7 * made.weights)
 
 
+def test_rows_are_mixed_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    mixture = Mixed({name: torch.nn.Identity() for name in ("a-1", "b-1", "a-2", "b-2")})
+    mixture.folds = 2
+    mixture.product.fill_(0.3)
+    mixture.weights.copy_(torch.tensor([0.2, 0.1, 0.3, 0.1]))
+    mixture.powers.copy_(torch.tensor([0.5, 1.0, 0.0, 0.4]))
+    draw = torch.Generator().manual_seed(0)
+    logits = [torch.randn(50, 3, generator=draw) for _ in range(4)]
+    for fold in (None, torch.arange(50) % 3 - 1):
+        whole = (mixture.shares(logits, fold), mixture.combine(logits, fold))
+        with monkeypatch.context() as patch:
+            patch.setattr("djgnn.model.mixed.ROWS", 7)
+            blocks = (mixture.shares(logits, fold), mixture.combine(logits, fold))
+        for one, other in zip(whole, blocks, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
+
+
 def test_an_expert_without_weight_says_nothing_and_one_with_all_says_everything() -> None:
     made, generator = model(experts=("features", "rows", "given")), torch.Generator().manual_seed(2)
     each = list(torch.randn(3, 7, CLASSES, dtype=torch.float64, generator=generator))
@@ -86,7 +103,7 @@ def test_an_expert_without_weight_says_nothing_and_one_with_all_says_everything(
 
 
 def test_certain_experts_give_finite_logarithms() -> None:
-    mixed = Mixed({"a": torch.nn.Identity(), "b": torch.nn.Identity()})
+    mixed = Mixed({"a": torch.torch.nn.Identity(), "b": torch.torch.nn.Identity()})
     sure = torch.tensor([[500.0, -500.0]])
     found = mixed.combine([sure, -sure])
     torch.testing.assert_close(found, torch.full((1, 2), 0.5).log())
@@ -138,7 +155,7 @@ def test_direction_is_that_of_edges_and_weights() -> None:
 def test_what_experts_have_in_common_is_there_once() -> None:
     _, edges = case()
     made = model()
-    held = made.prepare(edges).by_expert
+    held = {name: own() for name, own in made.prepare(edges).by_expert.items()}
     assert held.keys() == set(made.names)
     assert held["jumps"].adjacency is held["rows"].adjacency is held["joint"].adjacency
     assert held["jumps"].twins is held["joint"].twins

@@ -32,13 +32,14 @@ def test_contributions_and_bias_are_the_logits(layers: int) -> None:
     graph = heterophilic_sbm(120)
     module, inputs = built(graph, classifier_layers=layers)
     output = module.run(*inputs)
-    added, bias = contributions(module.mixture, output.embeddings)
+    added, bias = contributions(module.mixture, module.mixture.added(output.embeddings))
     assert added.shape == (graph.num_nodes, len(module.branch_names), graph.num_classes)
     torch.testing.assert_close(added.sum(dim=1) + bias, output.logits, atol=1e-5, rtol=1e-5)
     if layers == 1:
         quiet = [torch.zeros_like(part) for part in output.embeddings]
         torch.testing.assert_close(
-            contributions(module.mixture, quiet)[0].abs().sum(), torch.zeros(())
+            contributions(module.mixture, module.mixture.added(quiet))[0].abs().sum(),
+            torch.zeros(()),
         )
 
 
@@ -47,7 +48,7 @@ def test_they_are_on_real_graphs_too(name: str, data_dir) -> None:
     graph = Graph.load(name, data=data_dir)
     module, inputs = built(graph)
     output = module.run(*inputs)
-    added, bias = contributions(module.mixture, output.embeddings)
+    added, bias = contributions(module.mixture, module.mixture.added(output.embeddings))
     gap = (added.sum(dim=1) + bias - output.logits).abs().max()
     assert float(gap.detach()) < 1e-5
 

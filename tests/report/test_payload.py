@@ -99,7 +99,8 @@ def test_confusion_counts_the_test_nodes_of_the_file(page: Path, run_folder: Pat
 
 
 def test_branch_contributions_add_up_to_what_their_expert_says(run_data: RunData) -> None:
-    logits = run_data.contributions.sum(axis=1) + run_data.bias
+    added, bias = run_data.contributions(np.arange(run_data.graph.num_nodes))
+    logits = added.sum(axis=1) + bias
     shown = run_data.shown
     own = np.exp(logits / shown.temperature)
     own /= own.sum(axis=1, keepdims=True)
@@ -109,8 +110,20 @@ def test_branch_contributions_add_up_to_what_their_expert_says(run_data: RunData
     assert np.allclose(of_product.sum(axis=1), shown.weight - weight, atol=1e-5)
     packed = unpack(nodes_payload(run_data)["contributions"])
     best = run_data.predicted
-    wanted = np.take_along_axis(run_data.contributions, best[:, None, None], axis=2)[:, :, 0]
+    wanted = np.take_along_axis(added, best[:, None, None], axis=2)[:, :, 0]
     assert np.array_equal(packed[:, :, 0], wanted)
+
+
+def test_branches_in_batches_are_those_of_all_nodes(
+    run_folder: Path, run_data: RunData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("djgnn.report.run_data.WHOLE", 0)
+    monkeypatch.setattr("djgnn.report.run_data.BATCH", 10)
+    batched, nodes = load_run(run_folder), np.arange(3, run_data.graph.num_nodes, 2)
+    np.testing.assert_array_equal(batched.ranks, run_data.ranks)
+    np.testing.assert_allclose(batched.weight, run_data.weight, atol=1e-6)
+    for one, other in zip(batched.contributions(nodes), run_data.contributions(nodes), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
 
 
 def test_shares_of_the_experts_add_up_to_the_probabilities(run_data: RunData) -> None:

@@ -96,7 +96,7 @@ def test_a_mixture_comes_back_from_its_folder(finished) -> None:
     np.testing.assert_allclose(stored.logits, fitted.logits.numpy(), atol=1e-5)
     heaviest = max(("joint", "jumps"), key=stored.card["alpha"].__getitem__)
     expert = stored.module.experts[heaviest]
-    operators = stored.inputs[1].by_expert[heaviest]
+    operators = stored.inputs[1].by_expert[heaviest]()
     with torch.no_grad():
         u = expert.pump(operators.adjacency, operators.degree).u
     np.testing.assert_array_equal(stored.positions, u.numpy())

@@ -7,22 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import Progress
 from scipy.sparse import issparse
 from torch import nn
 
-from djgnn.cli.memory import largest_block, training_memory
+from djgnn.cli.memory import give_back, largest_block, shared_memory, training_memory
 from djgnn.cli.options import FitOptions, Recipe
-from djgnn.cli.source import Source, load, say_reading
+from djgnn.cli.shared import shared_graph
+from djgnn.cli.source import Source
 from djgnn.cli.stages import Stages, stages
 from djgnn.cli.terminal import escape, stoppable, warn
 from djgnn.errors import InputError
-from djgnn.graph import Graph, reading_of
-from djgnn.graph.convert import overflow_remark, scale_remark
-from djgnn.graph.table_rules import shorten, trained_columns
+from djgnn.graph import Graph
 from djgnn.model import DJExperts
 from djgnn.training.card import REPORT, RESULT, amend_card, check_files, is_sealed, read_card
 from djgnn.training.checkpoint import Checkpoint, fingerprint, threads_before
@@ -31,7 +29,6 @@ from djgnn.training.config import RunConfig
 from djgnn.training.conformal import Promise
 from djgnn.training.distributed import Group, join
 from djgnn.training.folder import check_free, new_folder, write_run
-from djgnn.training.folds import with_splits
 from djgnn.training.importance import importance
 from djgnn.training.inputs import build_djgnn, choose_device
 from djgnn.training.next_steps import next_lines
@@ -64,52 +61,23 @@ def fit_source(source: Source, recipe: Recipe, options: FitOptions) -> tuple[dic
         stages(quiet or not group.first) as bar,
         ExitStack() as held,
     ):
+        if not group.alone:
+            held.enter_context(shared_memory())
         bar.stage("reading")
         group.shared(lambda: held.enter_context(claimed(out)))
         resume = group.shared(lambda: options.resume or is_restart(out, group, overwrite))
         options = replace(options, resume=resume)
         group.shared(lambda: _check_out(options))
         config = recipe.resolve(source.dataset)
-        graph = group.in_turn(lambda: load(source))
-        bar.stage("checking")
-        _check_trainable(graph, source)
-        graph, config = with_splits(graph, config, options.folds, options.seed)
-        warn((overflow_remark(graph) or scale_remark(graph)) if group.first else None)
-        say_reading(graph, quiet or not group.first)
+        graph, config = shared_graph(source, config, options, group, bar)
         before = threads_before(checkpoint_folder(out)) if options.resume else None
         where = group.together(lambda: group.device(options.device))
-        held.enter_context(suitable_threads(graph, where, before))
+        threads = group.shared(lambda: held.enter_context(suitable_threads(graph, where, before)))
+        held.enter_context(suitable_threads(graph, where, threads))
         card = group.shared(lambda: _finished(graph, config, options, bar))
         if card is None:
             card = run_fit(graph, config, options, group, bar)
     return card, group.first
-
-
-def _check_trainable(graph: Graph, source: Source) -> None:
-    """Refuse a graph without labels of two classes or more.
-
-    Raises:
-        InputError: If no node has a label, or all have the same.
-    """
-    where = source.dataset or source.graph or source.nodes or source.edges
-    known = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y[graph.y >= 0]
-    most, problem = int(np.bincount(known).max(initial=0)), ""
-    if not known.size:
-        problem = "no node has a label"
-    elif most == known.size:
-        problem = f"all labelled nodes are of one class, {graph.classes()[int(known[0])]!r}"
-    elif most == 1 and not graph.num_splits:
-        tables = reading_of(graph).get("known")
-        label = "" if tables is None else f", column {tables['roles'].get('label', '')!r},"
-        problem = f"the labels{label} are all different, so no class has two nodes"
-    if problem:
-        tables = reading_of(graph).get("known")
-        names = [] if tables is None else [*trained_columns(tables), *tables["unused"]]
-        columns = f" and columns {shorten(names)}" if names else ""
-        raise InputError(
-            f"{where}: {problem}; name the column of the classes with --label, and fill it for "
-            f"some nodes of two classes or more (got {known.size or 'no'} labels{columns})"
-        )
 
 
 def _promise(options: FitOptions) -> Promise | None:
@@ -180,7 +148,7 @@ def _finished(
     shutil.rmtree(checkpoint_folder(out), ignore_errors=True)
     console = Console(highlight=False, quiet=options.quiet or options.as_json)
     if options.report and not is_sealed(out, card, REPORT):
-        return _page(card, options, bar, console)
+        return _page(card, options, bar, console, graph)
     console.print(f"{escape(str(out))}: complete already, nothing to resume", soft_wrap=True)
     return card
 
@@ -190,6 +158,7 @@ def _page(
     options: FitOptions,
     bar: Stages,
     console: Console,
+    graph: Graph,
     known: Mapping[str, torch.Tensor] | None = None,
 ) -> dict[str, Any]:
     """Write the page of a run into its folder, and what the phases took into its card.
@@ -200,7 +169,8 @@ def _page(
         from djgnn.report import page, run_data
 
         bar.stage("report")
-        data = run_data.load_run(options.out, known, choose_device(options.device))
+        give_back()
+        data = run_data.load_run(options.out, known, choose_device(options.device), graph)
         console.print(f"report: {escape(str(page.write_run_page(data)))}")
         card = read_card(options.out)
     phases = bar.phases.records()
@@ -265,7 +235,7 @@ def run_fit(
     for line in next_lines(card, options.out):
         console.print(escape(line), soft_wrap=True)
     if group.first:
-        card = _page(card, options, bar, console, known)
+        card = _page(card, options, bar, console, graph, known)
     if card["interrupted"]:
         console.print(
             "stopped early: the run holds the best epoch so far, of a mixture the experts trained "
@@ -300,12 +270,13 @@ def _train_and_write(
 
     group.shared(begin)
     group.shared(lambda: check_space(options.out, needed_bytes(graph, module)))
-    key = _asked(graph, config, options, where.type)
+    key = group.shared(lambda: _asked(graph, config, options, where.type))
     recorder = Recorder(graph.num_nodes) if options.record else None
     names = module.names if isinstance(module, DJExperts) else ("",)
+    largest = largest_block(config, graph, where.type) if group.alone else 0
     with (
         stoppable(silent=not group.first) as asked,
-        training_memory(largest_block(config, graph, where.type)) as release,
+        training_memory(largest) as release,
     ):
         folds = config.model.folds or 1
         on_epoch, on_plan = bar.training(graph.name, names, folds, release)
@@ -331,8 +302,7 @@ def _train_and_write(
     if recorder is not None and recording is None and group.first:
         warn(NOT_RECORDED)
     promise, sets = _promise(options), (options.coverage, options.coverage_by)
-    asked_for = _asked(graph, config, options, sets)
-    more: dict[str, Any] = {"fingerprint": asked_for, "threads": torch.get_num_threads()}
+    more: dict[str, Any] = {"threads": torch.get_num_threads()}
     if options.importance is not False and group.alone:
         wanted = bool(options.importance)
         more |= importance(graph, config, fitted, inputs, options.split, wanted, options.seed)
@@ -341,7 +311,8 @@ def _train_and_write(
         with new_folder(options.out, options.overwrite or options.resume) as folder:
             if recording is not None:
                 recording.write(folder)
-            all_of = {**more, "phases": bar.phases.records()}
+            asked_for = _asked(graph, config, options, sets)
+            all_of = {**more, "fingerprint": asked_for, "phases": bar.phases.records()}
             card = write_run(folder, graph, config, fitted, result, options.seed, promise, all_of)
         if not fitted.interrupted:
             shutil.rmtree(place, ignore_errors=True)

@@ -20,7 +20,9 @@ EVERY = 0.1
 MAPPED = 32 << 20
 KEPT = 256 << 20
 """Largest blocks that are kept; the heap around larger ones would take gigabytes more."""
-_TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # names of malloc.h
+# As MAPPED, where several processes share a graph.
+SHARED_MAPPED = 1 << 20
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4  # names of malloc.h
 _TRIM_USUAL, _MMAP_USUAL = 2 * MAPPED, 65536  # what glibc reaches by itself
 
 
@@ -47,6 +49,32 @@ def largest_block(config: RunConfig, graph: Graph, device: str) -> int:
     widths = [part.weights[0].shape[1] for part in parts if isinstance(part, ConvexMixture)]
     rows = min(graph.num_nodes, config.training.batch_size or graph.num_nodes)
     return 4 * rows * int(max(widths))
+
+
+def give_back() -> None:
+    """Return what is free to the system, after what only cycles still hold."""
+    gc.collect()
+    library = c_library()
+    if library is not None:
+        library.malloc_trim(0)
+
+
+@contextmanager
+def shared_memory() -> Iterator[None]:
+    """Set the allocator of a process that has a part of a graph: what it frees goes back at once.
+
+    Rows that come from other processes are many small tables of many sizes. In the heap the holes
+    that they leave take half as much memory again as the tables.
+    """
+    library = c_library()
+    if library is None:
+        yield
+        return
+    library.mallopt(_MMAP_THRESHOLD, SHARED_MAPPED)
+    try:
+        yield
+    finally:
+        library.mallopt(_MMAP_THRESHOLD, MAPPED)
 
 
 @contextmanager
@@ -95,5 +123,4 @@ def training_memory(largest: int) -> Iterator[Callable[[int], None]]:
     finally:
         library.mallopt(_MMAP_MAX, _MMAP_USUAL)
         library.mallopt(_TRIM_THRESHOLD, _TRIM_USUAL)
-        gc.collect()
-        library.malloc_trim(0)
+        give_back()

@@ -7,6 +7,9 @@ from torch import Tensor
 
 from djgnn.jumps import JumpHierarchy, TwinClasses
 
+LISTS = 1 << 15
+"""Lists whose distances are computed at a time on a CPU."""
+
 
 @dataclass(frozen=True, eq=False)
 class FilterTable:
@@ -99,10 +102,14 @@ def rank_weights(
     """
     points = u.index_select(0, twins.representative)
     near = twins.class_of[ranks]
-    theirs = points.index_select(0, near.reshape(-1)).view(*near.shape, points.shape[1])
     mine = points if classes is None else points.index_select(0, classes)
-    distance = safe_norm(mine[:, None, :] - theirs)
-    return torch.exp(-scale * distance)
+    # The differences are p times the result.
+    size = LISTS if u.device.type == "cpu" else max(1, len(ranks))
+    distances = []
+    for own, some in zip(torch.split(mine, size), torch.split(near, size), strict=True):
+        theirs = points.index_select(0, some.reshape(-1)).view(*some.shape, points.shape[1])
+        distances.append(safe_norm(own[:, None, :] - theirs))
+    return torch.exp(-scale * (distances[0] if len(distances) == 1 else torch.cat(distances)))
 
 
 def safe_norm(vectors: Tensor) -> Tensor:

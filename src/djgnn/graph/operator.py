@@ -107,6 +107,16 @@ class SparseOperator:
         result: Tensor = _Product.apply(dense, self)  # type: ignore[no-untyped-call]
         return result
 
+    def gradient(self, grad: Tensor) -> Tensor:
+        """The transpose times the gradient of a product."""
+        grad, blocks = grad.contiguous(), self.transposed
+        if len(blocks) == 1:
+            return csr_product(blocks[0], grad)
+        out = grad.new_zeros(blocks[0].shape[0], grad.shape[1])
+        for i, block in enumerate(blocks):
+            out.addmm_(block, grad[i * BLOCK_ROWS : (i + 1) * BLOCK_ROWS])
+        return out
+
     def __repr__(self) -> str:
         rows, columns = self.shape
         return f"SparseOperator({rows} x {columns}, nnz={self.matrix.values().numel()})"
@@ -122,13 +132,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        grad, blocks = grads[0].contiguous(), ctx.operator.transposed
-        if len(blocks) == 1:
-            return csr_product(blocks[0], grad), None
-        out = grad.new_zeros(blocks[0].shape[0], grad.shape[1])
-        for i, block in enumerate(blocks):
-            out.addmm_(block, grad[i * BLOCK_ROWS : (i + 1) * BLOCK_ROWS])
-        return out, None
+        return ctx.operator.gradient(grads[0]), None
 
 
 def row_sizes(x: Tensor | SparseOperator) -> Tensor:

@@ -192,14 +192,17 @@ class DJGNN(nn.Module):
 
         Training and evaluation of the same weights share it.
         """
+        pump, table = self.places(view)
+        return Encoding(pump, table, {branch.name: branch.encode(view) for branch in self.parts})
+
+    def places(self, view: View) -> tuple[PumpOutput, FilterTable]:
+        """Positions of all nodes, and the filters; without jumps both are empty."""
         if self.pump is None:
             zero = self.mixture.alpha_logits.new_zeros(())
             none = zero.new_empty(self.num_nodes, 0)
-            pump, table = PumpOutput(none, zero, zero), FilterTable(none.long(), none, ())
-        else:
-            pump = view.positions(self.pump)
-            table = view.filters(self, pump.u)
-        return Encoding(pump, table, {branch.name: branch.encode(view) for branch in self.parts})
+            return PumpOutput(none, zero, zero), FilterTable(none.long(), none, ())
+        pump = view.positions(self.pump)
+        return pump, view.filters(self, pump.u)
 
     def decode(
         self, encoding: Encoding, view: View, generator: torch.Generator | None = None

@@ -131,9 +131,10 @@ def keep_mask(
     window: Window | None = None,
 ) -> Tensor:
     """A tensor like x that is 1 with probability `share`, else 0."""
-    width = math.prod(x.shape[1:])
-    begin, whole = (0, x.numel()) if window is None else (window.first, window.total * width)
-    chances = _chances(begin * width, x.numel(), whole, x.device, generator).view(x.shape)
+    return _kept(x, _chances(x, generator, window).view(x.shape), share)
+
+
+def _kept(x: Tensor, chances: Tensor, share: float) -> Tensor:
     threshold = round((1 - share) * _LEVELS) - _LEVELS // 2
     # Comparing straight into floats: multiplying floats by booleans is ten times slower.
     return torch.ge(
@@ -141,10 +142,10 @@ def keep_mask(
     )
 
 
-def _chances(
-    begin: int, count: int, whole: int, device: torch.device, generator: torch.Generator | None
-) -> Tensor:
-    """Random bytes `begin` to `begin + count` of `whole`; all of them are drawn."""
+def _chances(x: Tensor, generator: torch.Generator | None, window: Window | None) -> Tensor:
+    """Random bytes, one for each entry; all of the larger tensor are drawn."""
+    width, count, device = math.prod(x.shape[1:]), x.numel(), x.device
+    begin, whole = (0, count) if window is None else (window.first * width, window.total * width)
     words, first, last = (whole + 7) // 8, begin // 8, (begin + count + 7) // 8
     if device.type != "cpu":  # there a number depends on how many are drawn at once
         first, last = 0, words
@@ -210,9 +211,11 @@ class _AddReluDropout(torch.autograd.Function):
 def _relu_dropout_(
     x: Tensor, share: float, generator: torch.Generator | None, window: Window | None
 ) -> None:
-    if x.device.type == "cpu" and window is None and x.is_contiguous():
-        for part in torch.split(x.view(-1), _BLOCK):
-            part.relu_().mul_(keep_mask(part, share, generator)).mul_(1 / share)
+    if x.device.type == "cpu" and x.is_contiguous():
+        chances = None if window is None else _chances(x, generator, window)
+        for i, part in enumerate(torch.split(x.view(-1), _BLOCK)):
+            own = _chances(part, generator, None) if chances is None else chances[i * _BLOCK :]
+            part.relu_().mul_(_kept(part, own[: part.numel()], share)).mul_(1 / share)
     else:
         x.relu_().mul_(keep_mask(x, share, generator, window)).mul_(1 / share)
 

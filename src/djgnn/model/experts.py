@@ -10,8 +10,9 @@ graph (:mod:`djgnn.model.profile`, :mod:`djgnn.model.plain`) take part beside th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, cast
 
 import torch
@@ -97,9 +98,12 @@ def kind_of(name: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ExpertOperators:
-    """The operators of every expert of a graph; what several need is there once."""
+    """The operators of every expert of a graph, each made when first asked for.
 
-    by_expert: Mapping[str, Any]
+    What several need is there once.
+    """
+
+    by_expert: Mapping[str, Callable[[], Any]]
 
 
 class DJExperts(Mixed):
@@ -179,7 +183,7 @@ class DJExperts(Mixed):
 
     def inputs_of(self, name: str, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
         """The features and the expert's own operators."""
-        return inputs[0], inputs[1].by_expert[name]
+        return inputs[0], inputs[1].by_expert[name]()
 
     def prepare(self, edge_index: Tensor, edge_weight: Tensor | None = None) -> ExpertOperators:
         """Operators of a graph in this model's precision, on its device."""
@@ -192,11 +196,11 @@ class DJExperts(Mixed):
 
     def operators(self, parts: Parts) -> ExpertOperators:
         """The operators of all experts, from the parts of a graph or of a process."""
-        by_kind: dict[str, Any] = {}
+        by_kind: dict[str, Callable[[], Any]] = {}
         for name in self.names:
             kind, own = kind_of(name), self.configs.get(name)
-            if kind not in by_kind:
-                by_kind[kind] = parts.whole() if own is None else parts.operators(**own.treatment())
+            make = parts.whole if own is None else partial(parts.operators, **own.treatment())
+            by_kind.setdefault(kind, cache(make))
         return ExpertOperators({name: by_kind[kind_of(name)] for name in self.names})
 
     def forward(

@@ -2,7 +2,7 @@
 stands behind each.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
@@ -119,7 +119,7 @@ class Explanation:
         return values
 
 
-def contributions(mixture: ConvexMixture, parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+def contributions(mixture: ConvexMixture, added: Tensor) -> tuple[Tensor, Tensor]:
     r"""What every branch adds to every logit, exactly.
 
     .. math::
@@ -130,12 +130,12 @@ def contributions(mixture: ConvexMixture, parts: Sequence[Tensor]) -> tuple[Tens
 
     Args:
         mixture: The classifier.
-        parts: Embeddings of the branches, as the mixture takes them.
+        added: What every branch adds to its first layer, see :meth:`ConvexMixture.added`.
 
     Shapes:
-        contributions ``[rows, branches, classes]``, bias ``[rows, classes]``.
+        added ``[rows, branches, width of the first layer]``, contributions
+        ``[rows, branches, classes]``, bias ``[rows, classes]``.
     """
-    added = mixture.added(parts)
     bias = mixture.biases[0].expand(added.shape[0], -1)
     for weight, more in zip(mixture.weights[1:], mixture.biases[1:], strict=True):
         open_ = (added.sum(dim=1) + bias > 0).to(added.dtype)
@@ -260,7 +260,7 @@ def _branches(
     """The logits of a network, its bias, and what each of its branches adds and sees."""
     output, operators = module.run(*inputs), inputs[1]
     own = [part[node : node + 1] for part in output.embeddings]
-    added, bias = contributions(module.mixture, own)
+    added, bias = contributions(module.mixture, module.mixture.added(own))
     behind: list[list[Neighbour]] = []
     for branch in module.parts:
         matrix = branch.matrix(operators)

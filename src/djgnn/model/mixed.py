@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -11,6 +12,8 @@ from torch import Tensor, nn
 
 LEAST = 1e-9
 """The probability below which an expert has no more say in the product."""
+ROWS = 1 << 16
+"""Nodes whose answers are mixed at a time."""
 
 
 class Mixed(nn.Module):
@@ -84,6 +87,9 @@ class Mixed(nn.Module):
         Shapes:
             logits ``[n, classes]`` each, fold ``[n]``, result ``[experts, n, classes]``.
         """
+        return self._by_rows(self._shares, logits, fold, dim=1)
+
+    def _shares(self, logits: Sequence[Tensor], fold: Tensor | None) -> Tensor:
         each = self._tempered(logits)
         own = each.exp() * self._heard(self.weights, fold).to(each.dtype)
         if self.product:
@@ -103,7 +109,23 @@ class Mixed(nn.Module):
         Shapes:
             logits ``[n, classes]`` of each expert, fold ``[n]``, result ``[n, classes]``.
         """
+        return self._by_rows(self._combine, logits, fold, dim=0)
+
+    def _combine(self, logits: Sequence[Tensor], fold: Tensor | None) -> Tensor:
         return self._offset(self._mixture(self._tempered(logits), fold))
+
+    def _by_rows(
+        self,
+        compute: Callable[[Sequence[Tensor], Tensor | None], Tensor],
+        logits: Sequence[Tensor],
+        fold: Tensor | None,
+        dim: int,
+    ) -> Tensor:
+        """Some rows after the other: what is computed is several times what experts say."""
+        rows = zip(*(torch.split(each, ROWS) for each in logits), strict=True)
+        folds = repeat(None) if fold is None else torch.split(fold, ROWS)
+        parts = [compute(*block) for block in zip(rows, folds, strict=False)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=dim)
 
     def influence(self, fold: Tensor | None = None) -> Tensor:
         """The weight of every expert for every node, with its part of the product's.

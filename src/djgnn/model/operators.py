@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from threading import RLock
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from djgnn.graph.operator import SparseOperator
@@ -62,13 +64,13 @@ class WholeGraph:
     """All of a graph on the CPU, for experts that are computed whole.
 
     Args:
-        adjacency: A as given.
+        adjacency: A as given; ``None`` on a process that has no more than its own rows.
         features: X of all nodes, where a process otherwise holds a part of it.
         shared: Does something on one of the processes and gives the result to all.
         made: What several experts need of it, by name; whoever is first makes it.
     """
 
-    adjacency: sp.csr_array
+    adjacency: sp.csr_array | None
     features: Any = None
     shared: Callable[[Callable[[], Any]], Any] = at_once
     made: dict[str, Any] = field(default_factory=dict)
@@ -89,24 +91,26 @@ class Parts:
 
     def __init__(
         self,
-        adjacency: sp.sparray,
+        adjacency: sp.sparray | None,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
         self._given, self._kind = adjacency, (dtype, torch.device(device))
         self._made: dict[Hashable, Any] = {}
+        self._making = RLock()
 
     def _once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
+        with self._making:  # experts may be trained in several threads
+            if key not in self._made:
+                self._made[key] = make()
+            return self._made[key]
 
     def rows(self, treatment: str) -> tuple[SparseOperator, Tensor, Tensor]:
         """The adjacency, its row sums, and their sum."""
 
         def make() -> tuple[SparseOperator, Tensor, Tensor]:
             own, (dtype, device) = self.treated(treatment), self._kind
-            degree = np.asarray(own.sum(axis=1)).reshape(-1)
+            degree = self.of_all(np.asarray(own.sum(axis=1)).reshape(-1))
             sums = (torch.from_numpy(degree), torch.tensor(degree.sum()))
             degrees, volume = (part.to(device, dtype) for part in sums)
             if treatment == "transposed" and self.shares:
@@ -119,8 +123,11 @@ class Parts:
         found: tuple[SparseOperator, Tensor, Tensor] = self._once(("rows", treatment), make)
         return found
 
+    first = 0
+    """The first row that is kept."""
+
     def treated(self, treatment: str) -> sp.csr_array:
-        """The adjacency as :func:`treat` makes it."""
+        """The rows that are kept, all of them, see :func:`treat`."""
         if not self.shares:
             return treat(self._given, treatment)
         found: sp.csr_array = self._once(
@@ -128,26 +135,32 @@ class Parts:
         )
         return found
 
+    def of_all(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of all nodes, from those of the rows that are kept."""
+        return values
+
     def whole(self) -> WholeGraph:
         """All of it."""
         found: WholeGraph = self._once("whole", lambda: WholeGraph(sp.csr_array(self._given)))
         return found
 
     def held(self, matrix: sp.csr_array) -> SparseOperator:
-        """The rows of a matrix that are kept, all of them."""
+        """Rows as an operator."""
         return SparseOperator.from_scipy(matrix, *self._kind)
 
     def normalized(self, treatment: str, mean: bool) -> Any:
         """The adjacency normalised, see :func:`gcn_normalize` and :func:`mean_normalize`."""
-        normalize = mean_normalize if mean else gcn_normalize
 
         def make() -> Any:
-            return self.spreading(normalize(self.treated(treatment)))
+            own = self.treated(treatment)
+            if mean:
+                return self.spreading(mean_normalize(own))
+            return self.spreading(gcn_normalize(own, self.first, self.of_all))
 
         return self._once(("normalized", treatment, mean), make)
 
     def spreading(self, matrix: sp.csr_array) -> Any:
-        """The rows of a matrix that are kept, to be multiplied by values of nodes."""
+        """Rows as an operator, to be multiplied by values of nodes."""
         return self.held(matrix)
 
     def twins(self, treatment: str, look: bool) -> TwinClasses:
@@ -251,15 +264,31 @@ def treat(adjacency: sp.sparray, treatment: str) -> sp.csr_array:
     return symmetrize(given) if treatment == "symmetric" else given
 
 
-def gcn_normalize(adjacency: sp.sparray) -> sp.csr_array:
-    r"""Diagonal set to 1, then :math:`D^{-1/2} A D^{-1/2}` with row sums D, at least 1."""
-    n, loops = adjacency.shape[0], adjacency.diagonal()
-    without = adjacency - sp.diags_array(loops) if loops.any() else adjacency
-    looped = sp.csr_array(without + sp.eye_array(n, format="csr"))
+def itself(values: NDArray[Any]) -> NDArray[Any]:
+    """The same."""
+    return values
+
+
+def gcn_normalize(
+    adjacency: sp.sparray,
+    first: int = 0,
+    of_all: Callable[[NDArray[Any]], NDArray[Any]] = itself,
+) -> sp.csr_array:
+    r"""Diagonal set to 1, then :math:`D^{-1/2} A D^{-1/2}` with row sums D, at least 1.
+
+    Args:
+        adjacency: A, or successive rows of it.
+        first: The first of the rows.
+        of_all: Gives values of all nodes, from those of the rows.
+    """
+    shape, loops = adjacency.shape, adjacency.diagonal(first)
+    if loops.any():
+        adjacency = adjacency - sp.diags_array(loops, offsets=first, shape=shape)
+    looped = sp.csr_array(adjacency + sp.eye_array(*shape, k=first, format="csr"))
     root = 1 / np.sqrt(np.maximum(np.asarray(looped.sum(axis=1)).reshape(-1), 1))
     # Scaling the entries gives the bits of two products with diagonal matrices, four times faster.
     own = np.repeat(root, np.diff(looped.indptr))
-    values = own * looped.data * root[looped.indices]
+    values = own * looped.data * of_all(root)[looped.indices]
     return sp.csr_array((values, looped.indices, looped.indptr), shape=looped.shape)
 
 

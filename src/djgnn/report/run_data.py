@@ -13,12 +13,14 @@ import numpy as np
 import torch
 
 from djgnn.errors import InputError
+from djgnn.filters import FilterTable
 from djgnn.graph import Graph
 from djgnn.graph.files import read_limited
-from djgnn.model import DJExperts
+from djgnn.model import DJGNN, DJExperts
+from djgnn.model.batches import BatchedDJGNN
 from djgnn.model.experts import Network, kind_of, main_network, members
 from djgnn.model.explain import contributions
-from djgnn.model.views import DJOutput
+from djgnn.pump import PumpOutput
 from djgnn.training.card import REPORT, own_file
 from djgnn.training.config import RunConfig
 from djgnn.training.folder import PREDICTIONS, TABLE_BYTES, prediction_rows, read_history
@@ -28,13 +30,15 @@ from djgnn.training.recorder import RECORD, Recording
 from djgnn.training.stored import StoredModel, load_model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
     from djgnn.graph import Split
 
 PARTS = ("", "train", "validation", "test")
+WHOLE, BATCH = 1 << 16, 512
+"""Nodes of a graph whose branches are computed at once, and at a time in a larger one."""
 MANY_ROWS = 50_000
 """Nodes from which on the table of predictions is read by polars."""
 
@@ -49,7 +53,8 @@ class RunData:
         config: ``config.yaml``.
         history: Columns of numbers of ``history.csv``.
         owners: Whose epoch each row of it was, by name of the expert.
-        predictions: Columns of ``predictions.csv``, as text.
+        predictions: Columns of ``predictions.csv``, as text, but not the probabilities of all
+            classes.
         graph: The graph it was trained on.
         recording: Snapshots of its training; ``None`` if it was not recorded.
         probabilities: ``[n, classes]``, calibrated.
@@ -62,8 +67,7 @@ class RunData:
         weight: ``[n, R]``, their coefficients exp(-s d).
         branches: Ranks that each jump keeps.
         alpha: Mixing weight of every branch, by name.
-        contributions: ``[n, branches, classes]``; with `bias` they add up to the logits.
-        bias: ``[n, classes]``.
+        added: What its branches add to the first layer of its classifier, of some nodes.
     """
 
     folder: Path
@@ -84,8 +88,21 @@ class RunData:
     weight: NDArray[np.float32]
     branches: tuple[tuple[int, ...], ...]
     alpha: dict[str, float]
-    contributions: NDArray[np.float32]
-    bias: NDArray[np.float32]
+    added: Callable[[torch.Tensor], torch.Tensor]
+
+    @torch.no_grad()
+    def contributions(
+        self, nodes: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """What every branch of the network shown adds to the logits of some nodes, and the bias.
+
+        Shapes:
+            nodes ``[m]``, results ``[m, branches, classes]`` and ``[m, classes]``.
+        """
+        mixture = self.shown.module.mixture
+        added = self.added(torch.from_numpy(nodes).to(mixture.alpha.device))
+        found, bias = contributions(mixture, added)
+        return found.cpu().numpy(), bias.cpu().numpy()
 
     @cached_property
     def labels(self) -> NDArray[np.int64]:
@@ -104,6 +121,7 @@ def load_run(
     folder: str | Path,
     known: Mapping[str, torch.Tensor] | None = None,
     device: torch.device | str = "cpu",
+    graph: Graph | None = None,
 ) -> RunData:
     """Read a run folder and run its model.
 
@@ -111,12 +129,14 @@ def load_run(
         folder: The run.
         known: Logits of its experts that need not be computed again.
         device: Where the model runs.
+        graph: Its graph, if it need not be read again.
 
     Raises:
         InputError: If a file is missing or damaged, or the files do not fit together.
     """
     path = Path(folder).expanduser()
-    stored = load_model(path, device, but=REPORT, known=known)  # the page is written anew
+    # The page is written anew.
+    stored = load_model(path, device, but=REPORT, known=known, graph=graph)
     predictions = _predictions(path, stored.card, stored.graph)
     records = read_history(path)
     numbers = [f.name for f in dataclasses.fields(EpochRecord) if f.name != "expert"]
@@ -124,9 +144,8 @@ def load_run(
     shown, probabilities = main_network(module), stored.probabilities
     kept = {e["name"]: e["epoch"] for e in experts}.get(shown.name, stored.card["result"]["epoch"])
     with torch.no_grad():
-        output = shown.module.run(*shown.inputs_of(stored.inputs))
-        added, bias = contributions(shown.module.mixture, output.embeddings)
-        shares: dict[str, Any] = {}
+        pump, table, added = _places(shown.module, *shown.inputs_of(stored.inputs))
+        alpha, shares = shown.module.mixture.alpha, dict[str, Any]()
         if isinstance(module, DJExperts):
             each = module.shares([*stored.by_network.values()], stored.fold)
             for name, share in zip(module.names, each.cpu().numpy(), strict=True):
@@ -142,29 +161,45 @@ def load_run(
         predictions=predictions,
         graph=stored.graph,
         split=stored.parts,
-        recording=_recording(path, stored, output, kept) if shown.module.pump else None,
+        recording=_recording(path, stored, shown.module, table, kept),
         probabilities=probabilities,
         shares=shares,
         shown=shown,
         kept=kept,
-        u=output.pump.u.cpu().numpy(),
-        ranks=output.table.index.cpu().numpy(),
-        weight=output.table.weight.cpu().numpy(),
+        u=pump.u.cpu().numpy(),
+        ranks=table.index.cpu().numpy(),
+        weight=table.weight.cpu().numpy(),
         branches=shown.module.branches,
-        alpha=dict(zip(shown.module.branch_names, output.alpha.tolist(), strict=True)),
-        contributions=added.detach().cpu().numpy(),
-        bias=bias.detach().cpu().numpy(),
+        alpha=dict(zip(shown.module.branch_names, alpha.tolist(), strict=True)),
+        added=added,
     )
 
 
-def _recording(path: Path, stored: StoredModel, output: DJOutput, kept: int) -> Recording | None:
+def _places(
+    module: DJGNN, x: Any, operators: Any
+) -> tuple[PumpOutput, FilterTable, Callable[[torch.Tensor], torch.Tensor]]:
+    """Positions and filters of all nodes, and :meth:`DJGNN.added` of some."""
+    if module.num_nodes <= WHOLE or not module.in_batches:
+        view = module.view(x, operators)
+        return *module.places(view), lambda nodes: module.added(view.rows(nodes))
+    batched = BatchedDJGNN(module, x, operators)
+    tables = batched.tables()
+    found = batched.encoding(tables)
+    return found.pump, found.table, lambda nodes: batched.added(nodes, tables, BATCH)
+
+
+def _recording(
+    path: Path, stored: StoredModel, module: DJGNN, table: FilterTable, kept: int
+) -> Recording | None:
+    if module.pump is None:
+        return None
     found = Recording.read(
         path,
         num_nodes=stored.graph.num_nodes,
-        channels=output.pump.u.shape[1],
-        ranks=output.table.index.shape[1],
-        classes=output.logits.shape[1],
-        branches=len(output.alpha),
+        channels=module.config.num_centers,
+        ranks=table.index.shape[1],
+        classes=module.out_channels,
+        branches=len(module.branch_names),
     )
     if found is not None and kept not in found.epochs:
         raise InputError(
@@ -186,7 +221,12 @@ def _predictions(path: Path, card: dict[str, Any], graph: Graph) -> dict[str, li
         header, *rows = prediction_rows(path, card)
         found = {key: [row[j] for row in rows] for j, key in enumerate(header)}
         _check_predictions(path / PREDICTIONS, found, graph)
-    return found
+    seen: dict[str, str] = {}  # most columns have a few texts, again and again
+    return {
+        key: [seen.setdefault(value, value) for value in column]
+        for key, column in found.items()
+        if key in COLUMNS
+    }
 
 
 def _read_at_once(path: Path, graph: Graph) -> dict[str, list[str]] | None:
@@ -207,7 +247,7 @@ def _read_at_once(path: Path, graph: Graph) -> dict[str, list[str]] | None:
     values = table.select(numbers).cast(pl.Float64, strict=False).to_numpy()
     fits = bool(((values >= 0) & (values <= 1)).all())
     fits = fits and all(each.issuperset(table[key].unique()) for key, each in known.items())
-    return {key: table[key].to_list() for key in columns} if fits else None
+    return {key: table[key].to_list() for key in COLUMNS} if fits else None
 
 
 def _check_predictions(path: Path, columns: dict[str, list[str]], graph: Graph) -> None:

@@ -91,6 +91,7 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
     columns = sorted({rank for ranks in branches for rank in ranks})
     place = [rank - 1 for rank in columns]
     part = np.array([PARTS.index(p) for p in data.predictions["part"]])
+    added, bias = data.contributions(chosen)
     return {
         "count": n,
         "shown": None if chosen.size == n else pack_index(chosen, n),
@@ -110,10 +111,8 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
         "shares": pack_fraction(
             [np.take_along_axis(s[chosen], top[:, :2], axis=1) for s in data.shares.values()]
         ),
-        "contributions": pack(
-            np.take_along_axis(data.contributions[chosen], top[:, None, :2], axis=2), "f4"
-        ),
-        "bias": pack(np.take_along_axis(data.bias[chosen], top[:, :2], axis=1), "f4"),
+        "contributions": pack(np.take_along_axis(added, top[:, None, :2], axis=2), "f4"),
+        "bias": pack(np.take_along_axis(bias, top[:, :2], axis=1), "f4"),
         "columns": columns,
         "ranks": pack_index(data.ranks[chosen][:, place], n),
         "weights": pack_fraction(data.weight[chosen][:, place]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,7 +79,8 @@ def build_djgnn(
         config: What to build.
         graph: The graph.
         device: Where.
-        group: The processes that share the rows; by default this one has them all.
+        group: The processes that share the rows; by default this one has them all. Then only the
+            graph of the first process counts.
 
     Raises:
         InputError: If the configuration asks for more jumps than the graph has nodes.
@@ -87,27 +89,50 @@ def build_djgnn(
         from djgnn.training.distributed.view import shard_djgnn
 
         return shard_djgnn(config, graph, group, device)
-    module = blank_djgnn(config, graph)
-    operators = module.operators(Parts(graph.adjacency, device=device))
-    return module.to(device), (features(graph, device), operators)
+    module = blank_djgnn(config, graph).to(device)
+    return module, djgnn_inputs(module, graph, device)
 
 
-def blank_djgnn(config: RunConfig, graph: Graph) -> DJGNN | DJExperts:
+def djgnn_inputs(
+    module: DJGNN | DJExperts, graph: Graph, device: torch.device | str = "cpu"
+) -> tuple[Any, Any]:
+    """The features of a graph, and the operators of a DJ-GNN, in one process."""
+    return features(graph, device), module.operators(Parts(graph.adjacency, device=device))
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the size of a DJ-GNN depends on, beside its configuration."""
+
+    name: str
+    num_features: int
+    num_classes: int
+    num_nodes: int
+    directed: bool
+    directions: bool
+
+    @classmethod
+    def of(cls, graph: Graph) -> Facts:
+        """Those of a graph."""
+        sizes = (num_features(graph), graph.num_classes, graph.num_nodes)
+        both = (graph.adjacency, sp.csr_array(graph.adjacency.T))
+        return cls(graph.name, *sizes, is_directed(*both), direction_tells(*both))
+
+
+def blank_djgnn(config: RunConfig, graph: Graph | Facts) -> DJGNN | DJExperts:
     """A DJ-GNN of the sizes of a graph.
 
     Raises:
         InputError: If the configuration asks for more jumps than the graph has nodes.
     """
-    c = config.model
-    sizes = (num_features(graph), c.hidden_channels, graph.num_classes, graph.num_nodes)
+    c, facts = config.model, Facts.of(graph) if isinstance(graph, Graph) else graph
+    sizes = (facts.num_features, c.hidden_channels, facts.num_classes, facts.num_nodes)
     try:
         if c.experts:
-            both = (graph.adjacency, sp.csr_array(graph.adjacency.T))
-            tells = direction_tells(*both)
-            return DJExperts(*sizes, is_directed(*both), config=c, directions=tells)
+            return DJExperts(*sizes, facts.directed, config=c, directions=facts.directions)
         return DJGNN(*sizes, c.num_jumps, config=c)
     except ValueError as error:
-        raise InputError(f"{graph.name}: {error}") from error
+        raise InputError(f"{facts.name}: {error}") from error
 
 
 def seeded(seed: int, device: torch.device | str = "cpu") -> torch.Generator:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from djgnn.graph import Graph
 from djgnn.model import DJExperts
 from djgnn.model.experts import kind_of, member
 from djgnn.model.trees import FeatureTrees
@@ -22,6 +23,7 @@ LEAST_WEIGHT = 0.1
 def feature_trees(
     module: DJExperts,
     inputs: tuple[Any, Any],
+    graph: Graph,
     folds: Sequence[Targets],
     fitted: Fitted,
     config: TrainConfig,
@@ -35,6 +37,7 @@ def feature_trees(
     Args:
         module: The mixture.
         inputs: What it was trained on.
+        graph: The graph; without edges or features there is nothing to compare.
         folds: Labels, of every fold.
         fitted: What became of it.
         config: How to train.
@@ -46,13 +49,15 @@ def feature_trees(
     weight = sum(each.weight for each in fitted.experts if kind_of(each.name) == "boosting")
     if weight < LEAST_WEIGHT or fitted.interrupted:
         return None
-    x, graph = module.inputs_of(member("boosting", 0, module.folds), inputs)
+    x, whole = module.inputs_of(member("boosting", 0, module.folds), inputs)
+    if not whole.shared(lambda: bool(graph.num_features and graph.num_edges)):
+        return None
     device, found = fitted.logits.device, torch.full_like(fitted.logits, torch.nan)
     for targets in folds:
         trees = FeatureTrees(module.in_channels, found.shape[1], found.shape[0]).to(device)
-        prepare(trees, (x, graph), config, seed)
+        prepare(trees, (x, whole), config, seed)
         rates = rates_of(trees, config, targets.train.numel())
-        answer = fit(trees, (x, graph), targets, rates, seeded(seed, device))
+        answer = fit(trees, (x, whole), targets, rates, seeded(seed, device))
         if module.folds == 1:
             return answer.logits
         found[targets.val] = answer.held

@@ -93,8 +93,8 @@ def train(
     with suitable_threads(graph, device), _named_overflow(graph):
         if isinstance(module, Mixed):
             fitted = fit_experts(module, inputs, every, config, seed, hooks)
-            if isinstance(module, DJExperts) and graph.num_features and graph.num_edges:
-                trees = feature_trees(module, inputs, every, fitted, config, seed)
+            if isinstance(module, DJExperts):
+                trees = feature_trees(module, inputs, graph, every, fitted, config, seed)
                 also = {} if trees is None else {"feature_trees": trees}
                 fitted = dataclasses.replace(fitted, alone={**fitted.alone, **also})
         else:

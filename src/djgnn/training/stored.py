@@ -26,7 +26,7 @@ from djgnn.training.card import REMEDY, check_files, read_card
 from djgnn.training.config import RunConfig
 from djgnn.training.folder import CONFIG, GRAPH, HELD_OUT, WEIGHTS, parts_of
 from djgnn.training.held_out import HeldOut, read_held_out
-from djgnn.training.inputs import blank_djgnn, build_djgnn, dense_or_sparse, num_features
+from djgnn.training.inputs import blank_djgnn, dense_or_sparse, djgnn_inputs, num_features
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,6 +222,7 @@ def load_model(
     device: torch.device | str = "cpu",
     but: str = "",
     known: Mapping[str, Tensor] | None = None,
+    graph: Graph | None = None,
 ) -> StoredModel:
     """Read a run folder back. Nothing in it is ever executed.
 
@@ -230,6 +231,7 @@ def load_model(
         device: Where the model will be.
         but: A file that need not be the one that the run wrote.
         known: Logits of its experts, where they are at hand.
+        graph: Its graph, where it is at hand.
 
     Raises:
         InputError: If a part is missing, damaged, or does not fit the others.
@@ -237,7 +239,7 @@ def load_model(
     place = Path(folder).expanduser()
     card = read_card(place)
     check_files(place, card, but)
-    graph, data = read_npz(place / GRAPH), card["data"]
+    graph, data = graph or read_npz(place / GRAPH), card["data"]
     counts = (graph.num_nodes, graph.num_edges, graph.num_features, list(graph.classes()))
     said = (data["num_nodes"], data["num_edges"], data["num_features"], data["classes"])
     if graph.content_hash != data["sha256"] or counts != said:
@@ -245,17 +247,17 @@ def load_model(
     config = RunConfig.read_yaml(place / CONFIG)
     try:
         with torch.device("meta"):  # nothing is allocated for a configuration that does not fit
-            blank = blank_djgnn(config, graph)
+            module = blank_djgnn(config, graph)
     except RuntimeError as error:
         raise InputError(f"{place / CONFIG}: {error}; restore the file or fit again") from error
     path = place / WEIGHTS
     try:
         state = load_file(readable_file(path))
-        wanted = {name: value.dtype for name, value in blank.state_dict().items()}
+        wanted = {name: value.dtype for name, value in module.state_dict().items()}
         for name, value in state.items():
             if value.dtype != wanted.get(name, value.dtype):
                 raise ValueError(f"{name} is of type {value.dtype}, not {wanted[name]}")
-        blank.load_state_dict(state, assign=True)
+        module.load_state_dict(state, assign=True)
     except (InputError, OSError, RuntimeError, SafetensorError, ValueError) as error:
         raise InputError(
             f"{path}: damaged, missing, or not the weights of this configuration and graph; "
@@ -263,9 +265,8 @@ def load_model(
         ) from error
     if not all(bool(torch.isfinite(value).all()) for value in state.values()):
         raise InputError(f"{path}: holds weights that are not finite; fit again")
-    module, inputs = build_djgnn(config, graph, device)
-    module.load_state_dict(state)
-    module.eval()
+    module.to(device).eval()
+    inputs = djgnn_inputs(module, graph, device)
     if isinstance(module, DJExperts):
         mixed = torch.cat([module.weights, module.product.view(1)])
         if bool((mixed < 0).any()) or abs(float(mixed.sum()) - 1) > 1e-3:

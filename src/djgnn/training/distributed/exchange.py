@@ -6,7 +6,7 @@ value, and its gradient is the same on all; what a process adds to it gets back 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from djgnn.graph.operator import SparseOperator
+from djgnn.graph.operator import SparseOperator, csr_product
 from djgnn.training.distributed.group import Group, watched
 from djgnn.training.distributed.shard import Shard
+
+COLUMNS = 64
+"""Of values that neighbours have, how many are exchanged at a time."""
+LARGE = 2**18
+"""Entries of a gradient that has a message of its own: a copy of it would take memory."""
 
 
 def swap(rows: Tensor, give: Sequence[int], take: Sequence[int]) -> Tensor:
@@ -81,18 +86,45 @@ def owned(whole: Tensor, first: int, last: int) -> Tensor:
     return out
 
 
+def recomputed(work: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+    """The result of some work, which is done again for the gradient instead of being remembered.
+
+    As `torch.utils.checkpoint`, which imports torch's compiler, 140 MiB in every process.
+    """
+    out: Tensor = _Recomputed.apply(work, *inputs)  # type: ignore[no-untyped-call]
+    return out
+
+
 def reduce_gradients(parameters: Iterable[Tensor]) -> None:
-    """Sum the gradients of all processes, in one message."""
+    """Sum the gradients of all processes: large ones in place, the others in one message."""
     grads = [p.grad for p in parameters if p.grad is not None]
-    if not grads:
-        return
-    flat = torch.cat([grad.reshape(-1) for grad in grads])
+    large = [grad for grad in grads if grad.numel() >= LARGE and grad.is_contiguous()]
+    small = [grad for grad in grads if all(grad is not other for other in large)]
+    flat = [torch.cat([grad.reshape(-1) for grad in small])] if small else []
     with watched():
-        dist.all_reduce(flat)
+        for grad in (*large, *flat):
+            dist.all_reduce(grad)
     begin = 0
-    for grad in grads:
-        grad.copy_(flat[begin : begin + grad.numel()].view_as(grad))
+    for grad in small:
+        grad.copy_(flat[0][begin : begin + grad.numel()].view_as(grad))
         begin += grad.numel()
+
+
+class _Recomputed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, work: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+        ctx.work = work
+        ctx.save_for_backward(*inputs)
+        return work(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        pairs = zip(ctx.saved_tensors, ctx.needs_input_grad[1:], strict=True)
+        inputs = [each.detach().requires_grad_(wanted) for each, wanted in pairs]
+        with torch.enable_grad():
+            out = ctx.work(*inputs)
+        found = iter(torch.autograd.grad(out, [i for i in inputs if i.requires_grad], grads))
+        return None, *(next(found) if each.requires_grad else None for each in inputs)
 
 
 class _GatherInputs(torch.autograd.Function):
@@ -172,18 +204,45 @@ class Plan:
         out: Tensor = _Fetch.apply(own, self)  # type: ignore[no-untyped-call]
         return out
 
+    def taken(self, own: Tensor) -> Tensor:
+        """As :meth:`fetch`, no gradient."""
+        return swap(own.index_select(0, self.rows), self.give, self.take)
+
+    def returned(self, grad: Tensor, size: int) -> Tensor:
+        """The gradient of `size` own rows, from those of all rows that were asked for."""
+        back = swap(grad, self.take, self.give)
+        return grad.new_zeros(size, grad.shape[1]).index_add_(0, self.rows, back)
+
 
 class _Fetch(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, own: Tensor, plan: Plan) -> Tensor:
         ctx.plan, ctx.size = plan, own.shape[0]
-        return swap(own.index_select(0, plan.rows), plan.give, plan.take)
+        return plan.taken(own)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        plan, grad = ctx.plan, grads[0]
-        back = swap(grad, plan.take, plan.give)
-        return grad.new_zeros(ctx.size, grad.shape[1]).index_add_(0, plan.rows, back), None
+        return ctx.plan.returned(grads[0], ctx.size), None
+
+
+class _HaloProduct(torch.autograd.Function):
+    """A few columns at a time: most rows of a graph may be asked for, and are soon forgotten."""
+
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, halo: HaloOperator) -> Tensor:
+        ctx.halo, ctx.size = halo, own.shape[0]
+        columns = torch.split(own, COLUMNS, dim=1)
+        return _beside([csr_product(halo.operator.matrix, halo.plan.taken(c)) for c in columns])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        operator, plan = ctx.halo.operator, ctx.halo.plan
+        columns = torch.split(grads[0], COLUMNS, dim=1)
+        return _beside([plan.returned(operator.gradient(c), ctx.size) for c in columns]), None
+
+
+def _beside(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,4 +287,5 @@ class HaloOperator:
         return cls(operator, seen, Plan.of(shard, seen))
 
     def __matmul__(self, own: Tensor) -> Tensor:
-        return self.operator @ self.plan.fetch(own)
+        out: Tensor = _HaloProduct.apply(own, self)  # type: ignore[no-untyped-call]
+        return out

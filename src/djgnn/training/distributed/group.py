@@ -145,15 +145,6 @@ class Group:
             raise cause if rank == 0 else type(cause)(f"process {rank}: {cause}")
         raise ProcessLostError(f"process {rank} failed: {cause}")
 
-    def in_turn(self, work: Callable[[], T]) -> T:
-        """As :meth:`together`, on every machine by one process before the others.
-
-        What the one downloads is there for the others.
-        """
-        early = self.together(lambda: work() if self.local_rank == 0 else None)
-        late = self.together(lambda: None if self.local_rank == 0 else work())
-        return early if self.local_rank == 0 else late  # type: ignore[return-value]
-
     def shared(self, work: Callable[[], T]) -> T:
         """Do something on the first process; all get its result, or its error."""
         result = self.together(lambda: work() if self.first else None)

@@ -30,20 +30,23 @@ class Shard:
     rank: int
 
     @classmethod
-    def balanced(cls, edges: NDArray[np.int64], size: int, rank: int) -> Shard:
+    def balanced(
+        cls, edges: NDArray[np.int64], size: int, rank: int, first_share: float = 1.0
+    ) -> Shard:
         """Cut where edges and rows are about equally many on every process.
 
         Args:
             edges: Number of edges of each node.
             size: Number of processes.
             rank: This one.
+            first_share: What the first process has, of what another one has.
 
         Example:
             >>> Shard.balanced(np.array([16, 0, 0, 0]), 2, rank=0).bounds
             (0, 1, 4)
         """
         work = np.concatenate([[0], np.cumsum(edges + ROW_COST)])
-        aims = work[-1] * np.arange(1, size) / size
+        aims = work[-1] * (first_share + np.arange(size - 1)) / (first_share + size - 1)
         after = np.searchsorted(work, aims)
         before = np.maximum(after - 1, 0)
         cuts = np.where(aims - work[before] <= work[after] - aims, before, after)

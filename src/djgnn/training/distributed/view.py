@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
-import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from djgnn.filters import FilterTable
@@ -31,11 +32,13 @@ from djgnn.training.distributed.exchange import (
     gather_inputs,
     gather_results,
     owned,
+    recomputed,
     reduce_gradients,
 )
 from djgnn.training.distributed.group import Group
+from djgnn.training.distributed.rows import OwnRows, own_rows
 from djgnn.training.distributed.shard import Shard
-from djgnn.training.inputs import blank_djgnn, dense_or_sparse, feature_matrix
+from djgnn.training.inputs import Facts, blank_djgnn, dense_or_sparse, feature_matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,21 +173,39 @@ class ShardView(View):
     def aggregate(self, table: FilterTable, h: Tensor) -> Tensor:
         """As :func:`djgnn.filters.aggregate`, with the rows of X W that other processes have.
 
-        X W is cut into one row per node and branch; of these only those are fetched that an entry
-        of a filter names, each once.
+        Of every branch only those rows are fetched that an entry of its filter names, each once,
+        and once more for the gradient: all branches together would be most of the graph.
         """
-        branches, count = table.branches, table.num_branches
-        position, value, root = looped_entries(table, self.operators.shard.first)
-        position, value = (part.index_select(0, self.index) for part in (position, value))
-        needed, index = torch.unique(position, return_inverse=True)
-        # The last is asked for again until whole rows of all branches are full.
-        needed = torch.cat([needed, needed[-1:].expand(-needed.numel() % count)])
-        plan = Plan.of(self.operators.shard, needed, count)
-        near = plan.fetch(h.reshape(-1, h.shape[1] // count)).view(-1, h.shape[1])
-        roots = plan.fetch(root.reshape(-1, 1)).view(-1)
-        theirs = roots.index_select(0, index.reshape(-1)).view_as(value)
-        value = normalize_entries(branches, value, root.index_select(0, self.index), theirs)
-        return sum_entries(branches, index, value, near)
+        count, shard = table.num_branches, self.operators.shard
+        position, value, root = looped_entries(table, shard.first)
+        node = position.div_(count, rounding_mode="floor").index_select(0, self.index)
+        value = value.index_select(0, self.index)
+        sizes = [1 + len(ranks) for ranks in table.branches]
+        columns = (torch.split(node, sizes, dim=1), torch.split(value, sizes, dim=1))
+        parts = (*columns, torch.split(root, 1, dim=1), torch.split(h, h.shape[1] // count, dim=1))
+        found = (
+            recomputed(partial(self._aggregate_one, tuple(range(1, size)), near), value, root, rows)
+            for size, near, value, root, rows in zip(sizes, *parts, strict=True)
+        )
+        if torch.is_grad_enabled():
+            return torch.cat(list(found), dim=1)
+        out = h.new_empty(len(value), h.shape[1])  # without a copy of all of them
+        for place, part in zip(torch.split(out, h.shape[1] // count, dim=1), found, strict=True):
+            place.copy_(part)
+        return out
+
+    def _aggregate_one(
+        self, ranks: tuple[int, ...], node: Tensor, value: Tensor, root: Tensor, h: Tensor
+    ) -> Tensor:
+        """One branch, whose entries lead to these nodes."""
+        needed, index = torch.unique(node, return_inverse=True)
+        # A sparse product refuses more entries than places, so no fewer rows than entries of one.
+        again = max(0, node.shape[1] - needed.numel())
+        needed = torch.cat([needed, needed[-1:].repeat(again)])
+        plan = Plan.of(self.operators.shard, needed)
+        theirs = plan.fetch(root).view(-1).index_select(0, index.view(-1)).view_as(value)
+        value = normalize_entries((ranks,), value, root.index_select(0, self.index), theirs)
+        return sum_entries((ranks,), index, value, plan.fetch(h))
 
     def hop(self, weight: Tensor, bias: Tensor, further: int = 0) -> Tensor:
         """Of the own nodes, whatever is asked for: evaluation and training share it."""
@@ -223,40 +244,52 @@ class ShardParts(Parts):
     """Parts of the rows of one process; every process must ask for the same at the same time.
 
     Args:
-        adjacency: A as given, whole.
+        rows: The own rows.
         group: The processes.
-        shard: Whose nodes are whose.
         dtype: Precision of the values.
         device: Where the rows will live.
-        features: X of all nodes, of which the first process computes the plain experts.
+        whole: All of the graph, on the first process, which computes with it for all.
     """
 
     shares = False
 
     def __init__(
         self,
-        adjacency: Any,
+        rows: OwnRows,
         group: Group,
-        shard: Shard,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
-        features: Any = None,
+        whole: WholeGraph | None = None,
     ) -> None:
-        super().__init__(adjacency, dtype, device)
-        self._group, self._shard, self._features = group, shard, features
-        self._own = slice(shard.first, shard.last)
+        super().__init__(None if whole is None else whole.adjacency, dtype, device)
+        self._rows, self._group, self._shard, self._whole = rows, group, rows.shard, whole
+        self.first = rows.shard.first
+
+    def treated(self, treatment: str) -> sp.csr_array:
+        """The own rows."""
+        return self._rows.treated(treatment)
+
+    def of_all(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Gathered from all processes."""
+        return gather(torch.from_numpy(values), self._shard.sizes).numpy()
 
     def whole(self) -> WholeGraph:
-        """All rows, and what the first process does with them is shared."""
-        return replace(super().whole(), features=self._features, shared=self._group.shared)
-
-    def held(self, matrix: sp.csr_array) -> SparseOperator:
-        """The own rows."""
-        return super().held(matrix[self._own])
+        """What the first process does with all rows is shared."""
+        return replace(self._whole or WholeGraph(None), shared=self._group.shared)
 
     def spreading(self, matrix: sp.csr_array) -> HaloOperator:
-        """The own rows, to be multiplied by values that live on all processes."""
-        return HaloOperator.of(self._shard, matrix[self._own], *self._kind)
+        """Rows as an operator, to be multiplied by values that live on all processes."""
+        return HaloOperator.of(self._shard, matrix, *self._kind)
+
+    def twins(self, treatment: str, look: bool) -> TwinClasses:
+        """Found by the first process."""
+
+        def make() -> TwinClasses:
+            found = self._group.shared(lambda: Parts(self._given).twins(treatment, look))
+            return found.to(self._kind[1])
+
+        own: TwinClasses = self._once(("shared twins", look and treatment), make)
+        return own
 
     def operators(  # type: ignore[override]
         self,
@@ -266,10 +299,12 @@ class ShardParts(Parts):
         twins: bool = True,
     ) -> ShardOperators:
         """See :func:`djgnn.model.graph_operators`."""
+        if self._whole is not None:
+            self._whole.made.clear()  # of tables, which are not kept beside networks
         whole = super().operators(pump_adjacency, homophilic_adjacency, mean, twins)
 
         def own() -> list[Tensor]:
-            mine = whole.twins.class_of[self._own]
+            mine = whole.twins.class_of[self._shard.first : self._shard.last]
             return list(torch.unique(mine, return_inverse=True))
 
         classes, place = self._once(("own", whole.twins), own)
@@ -291,15 +326,15 @@ def shard_djgnn(
 ) -> tuple[DJGNN | DJExperts, tuple[Any, Any]]:
     """A DJ-GNN for a graph, and this process's rows of its inputs.
 
-    The graph is read whole by every process; what is kept for training are its own rows.
+    The first process hands out the rows of its graph; those of the others need none.
 
     Raises:
         InputError: If the configuration asks for more jumps than the graph has nodes.
     """
-    module = blank_djgnn(config, graph).to(device)
-    edges = np.diff(graph.adjacency.indptr)
-    shard = Shard.balanced(edges, group.size, group.rank)
-    whole = feature_matrix(graph)
-    parts = ShardParts(graph.adjacency, group, shard, device=device, features=whole)
-    x = dense_or_sparse(whole[shard.first : shard.last], device)
-    return module, (x, module.operators(parts))
+    facts = group.shared(lambda: Facts.of(graph))
+    module = blank_djgnn(config, facts).to(device)
+    whole = WholeGraph(graph.adjacency, feature_matrix(graph)) if group.first else None
+    rows = OwnRows.of(group, None if whole is None else whole.adjacency, facts.directed)
+    x = own_rows(group, rows.shard, None if whole is None else whole.features)
+    parts = ShardParts(rows, group, device=device, whole=whole)
+    return module, (dense_or_sparse(x, device), module.operators(parts))
