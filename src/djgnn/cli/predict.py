@@ -150,6 +150,7 @@ def _weighted(graph: Graph) -> bool:
 def _both_ways(graph: Graph) -> bool:
     """Whether the reverse of every edge is there."""
     import numpy as np
+    import scipy.sparse as sp
 
-    (source, target), n = graph.edge_index, graph.num_nodes
-    return bool(np.isin(source * n + target, target * n + source).all())
+    rows, back = graph.adjacency, sp.csr_array(graph.adjacency.T)
+    return bool((rows.indptr == back.indptr).all()) and np.array_equal(rows.indices, back.indices)

@@ -180,10 +180,12 @@ def check_related(later: Graph, known: Graph) -> None:
                 "known ones"
             )
     else:
-        source, target = place[later.edge_index][:, (place[later.edge_index] >= 0).all(axis=0)]
-        shared = int(
-            np.isin(source * n + target, known.edge_index[0] * n + known.edge_index[1]).sum()
-        )
+        ends = place[later.edge_index]
+        source, target = ends[:, (ends >= 0).all(axis=0)]
+        ones = (np.ones(known.num_edges), (known.edge_index[0], known.edge_index[1]))
+        there = sp.csr_array(ones, shape=(n, n))
+        there.sum_duplicates()
+        shared = int((there[source, target] > 0).sum()) if source.size else 0
         if 2 * shared < source.size:
             problem = (
                 f"is not the one this classifier was fitted on: of its {source.size} edges between "
