@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -94,6 +94,20 @@ def kind_of(name: str) -> str:
         ('jumps', 'jumps')
     """
     return name.partition("-")[0]
+
+
+class _Once:
+    """A function without arguments whose result is kept; unlike a cached one it can be pickled."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+        self.found: Any = None
+
+    def __call__(self) -> Any:
+        """The result of the first call."""
+        if self.found is None:
+            self.found = self.make()
+        return self.found
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +214,7 @@ class DJExperts(Mixed):
         for name in self.names:
             kind, own = kind_of(name), self.configs.get(name)
             make = parts.whole if own is None else partial(parts.operators, **own.treatment())
-            by_kind.setdefault(kind, cache(make))
+            by_kind.setdefault(kind, _Once(make))
         return ExpertOperators({name: by_kind[kind_of(name)] for name in self.names})
 
     def forward(

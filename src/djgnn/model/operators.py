@@ -99,6 +99,13 @@ class Parts:
         self._made: dict[Hashable, Any] = {}
         self._making = RLock()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles have a lock of their own."""
+        return {key: value for key, value in self.__dict__.items() if key != "_making"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _making=RLock())
+
     def _once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         with self._making:  # experts may be trained in several threads
             if key not in self._made:
