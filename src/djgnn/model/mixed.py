@@ -151,8 +151,8 @@ class Mixed(nn.Module):
         """What the offsets multiply the probability of every class by."""
         if not self.offsets.any():
             return 1.0
-        answer = self._mixture(each, fold)
-        return (self._offset(answer) - answer).exp()
+        total = (self._mixture(each, fold) + self.offsets).logsumexp(dim=1, keepdim=True)
+        return (self.offsets - total).exp()
 
     def _agreed(self, each: Tensor, fold: Tensor | None) -> Tensor:
         """The logarithm of the product's probabilities."""
