@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -9,6 +10,7 @@ import subprocess
 import sys
 
 from djgnn import __version__
+from djgnn.cli import main
 
 
 def test_the_version_alone_and_with_all_that_a_bug_report_needs(djgnn) -> None:
@@ -38,3 +40,14 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     code = "import sys, djgnn; print({'torch', 'numpy', 'polars'} & set(sys.modules))"
     command = [sys.executable, "-c", code]
     assert subprocess.run(command, capture_output=True, text=True).stdout.strip() == "set()"
+
+
+def test_threads_that_wait_do_not_burn_cores_unless_asked_to(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "argv", ["djgnn", "--version"])
+    for asked in ("ACTIVE", "PASSIVE"):
+        monkeypatch.setenv("OMP_WAIT_POLICY", asked)
+        if asked == "PASSIVE":  # what it is if nobody says otherwise
+            monkeypatch.delenv("OMP_WAIT_POLICY")
+        with contextlib.suppress(SystemExit):
+            main()
+        assert os.environ["OMP_WAIT_POLICY"] == asked

@@ -12,6 +12,8 @@ def main() -> None:
 
     Of several processes that fail alike only the first prints the error.
     """
+    # Before any library starts threads: one that waits is not to burn a core that others need.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from djgnn.cli.app import app
     from djgnn.cli.failures import describe
     from djgnn.cli.source import with_flags
