@@ -201,10 +201,30 @@ def test_a_forest_is_scikit_learns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.argmax(axis=1) == graph.y)[train].mean() > 0.9
 
 
+@pytest.mark.parametrize("rows", [7, 1 << 17])
+def test_a_forest_on_a_device_says_the_same_bits(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trees, "DEVICE_ROWS", rows)
+    monkeypatch.setattr(trees, "DEVICE_TREES", 30)
+    graph = GRAPHS["directed"]
+    made: Any = learned(Forest, graph, np.arange(graph.num_nodes) % 2 == 0)
+    table = made.columns(features(graph), Surroundings.of(graph.adjacency))
+    np.testing.assert_array_equal(made.sums_on_device(table), made.sums(table))
+
+
+@pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
+def test_what_returns_after_two_steps_is_on_the_diagonal_of_their_product(graph: Graph) -> None:
+    near = Surroundings.of(graph.adjacency)
+    wanted = (near.both @ near.mean).diagonal()
+    np.testing.assert_allclose(near.returns, wanted, rtol=1e-12)
+    np.testing.assert_array_equal(near.returns, replace(near, mutual=False).returns)
+
+
 def test_degree_profiles_are_those_of_a_star_with_a_tail() -> None:
     edges = np.array([[0, 0, 0, 3], [1, 2, 3, 4]])  # 0 has three neighbours, the last of them two
     near = Surroundings.of(Graph(np.concatenate([edges, edges[::-1]], axis=1), 6).adjacency)
-    mean, spread, again, total, shares = degree_profile(near.both)
+    mean, spread, again, total, shares = degree_profile(near)
     ones = np.log([2.0, 2.0, 3.0])
     np.testing.assert_allclose(mean[[0, 1, 5]], [ones.mean(), np.log(4), 0])
     np.testing.assert_allclose(spread[[0, 1]], [ones.std(), ROUNDING**0.5])

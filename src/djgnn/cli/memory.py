@@ -20,6 +20,8 @@ EVERY = 0.1
 MAPPED = 32 << 20
 KEPT = 256 << 20
 """Largest blocks that are kept; the heap around larger ones would take gigabytes more."""
+GPU_KEPT = 2 << 30
+"""What torch may keep on a GPU from one expert to the next."""
 # As MAPPED, where several processes share a graph.
 SHARED_MAPPED = 1 << 20
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4  # names of malloc.h
@@ -57,6 +59,14 @@ def give_back() -> None:
     library = c_library()
     if library is not None:
         library.malloc_trim(0)
+
+
+def _give_back_gpu() -> None:
+    """Return what is free there, if it is much: the next expert has tensors of other sizes."""
+    import torch
+
+    if torch.cuda.is_initialized() and torch.cuda.memory_reserved() > GPU_KEPT:  # type: ignore[no-untyped-call]
+        torch.cuda.empty_cache()
 
 
 @contextmanager
@@ -101,10 +111,11 @@ def training_memory(largest: int) -> Iterator[Callable[[int], None]]:
 
     def release(epoch: int) -> None:
         nonlocal last
-        if library is None:
-            return
         if epoch == 0:
             gc.collect()  # an optimiser of an earlier training may still be in a cycle
+            _give_back_gpu()
+        if library is None:
+            return
         if epoch == 0 or (not kept and time.monotonic() - last >= EVERY):
             library.malloc_trim(0)
             last = time.monotonic()

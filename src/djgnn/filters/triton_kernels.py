@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from djgnn.jumps.triton_kernels import jit, tl
+from djgnn.jumps.triton_kernels import kernel, tl
 
 
-@jit
+@kernel
 def forward_kernel(
     h, index, value, starts, out, num_rows, hidden, entries, branches,
     ROWS: tl.constexpr, WIDTH: tl.constexpr,
@@ -27,7 +27,7 @@ def forward_kernel(
     tl.store(out + place, total, mask=inside)
 
 
-@jit
+@kernel
 def backward_kernel(
     h, index, value, branch_of, grad, to_value, to_h, num_rows, hidden, entries, branches,
     ROWS: tl.constexpr, WIDTH: tl.constexpr, BLOCKS: tl.constexpr,

@@ -20,6 +20,7 @@ import io
 import json
 import math
 import zipfile
+import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -38,7 +39,7 @@ MAX_BYTES = 8 * 2**30
 NODE_BYTES = 80
 NAME_BYTES = 64
 HEADER_BYTES = 2**14
-LARGE = 2**26
+LARGE, SAMPLE = 2**26, 2**20
 CSR_PARTS = ("x_data", "x_indices", "x_indptr", "x_shape")
 NUMBERS = ("edge_index", "y", *MASKS, "edge_weight")
 TYPES = {
@@ -132,11 +133,15 @@ def write_npz(graph: Graph, path: str | Path) -> None:
 
 def _save_quickly(stream: Any, arrays: dict[str, Any]) -> None:
     """As numpy saves arrays, compressed less: of numbers little more is gained by the usual level,
-    which takes several times as long."""
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for name, array in arrays.items():
+    which takes several times as long, and of some nothing is."""
+    with zipfile.ZipFile(stream, "w", compresslevel=1) as archive:
+        for name, given in arrays.items():
+            array = np.asanyarray(given)
+            begin = np.ravel(array)[: SAMPLE // max(1, array.itemsize)].tobytes()
+            smaller = len(zlib.compress(begin, 1)) < 0.8 * len(begin)
+            archive.compression = zipfile.ZIP_DEFLATED if smaller else zipfile.ZIP_STORED
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+                np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def read_arrays(path: str | Path, keys: Sequence[str], max_bytes: int) -> dict[str, NDArray[Any]]:

@@ -55,7 +55,10 @@ class SparseOperator:
         # A long row of the transpose reads all of the gradient, more than a cache holds; cut by
         # blocks of rows of S the same product is six times faster for pubmed's features.
         n, columns = rows.shape
-        long = where.type == "cpu" and n > 2 * BLOCK_ROWS and rows.nnz >= LONG_ROW * columns
+        if where.type != "cpu":
+            held = _csr(rows, dtype, where)
+            return cls(held, (_transposed(held),) * backward)
+        long = n > 2 * BLOCK_ROWS and rows.nnz >= LONG_ROW * columns
         starts = range(0, n, BLOCK_ROWS) if backward and long else ()
         blocks = [rows[i : i + BLOCK_ROWS] for i in starts] or [rows] * backward
         transposed = tuple(_csr(sp.csr_array(block.T), dtype, where) for block in blocks)
@@ -218,14 +221,20 @@ def gather_rows(operator: SparseOperator, index: Tensor) -> SparseOperator:
     column = operator.matrix.col_indices().index_select(0, place)
     value = operator.matrix.values().index_select(0, place)
     matrix = csr_tensor(ends, column, value, shape)
-    if not torch.is_grad_enabled():
-        return SparseOperator(matrix, ())
+    return SparseOperator(matrix, (_transposed(matrix),) * torch.is_grad_enabled())
+
+
+def _transposed(matrix: Tensor) -> Tensor:
+    """A CSR tensor with rows and columns exchanged, on its device."""
+    starts, column = matrix.crow_indices(), matrix.col_indices()
+    rows, columns = matrix.shape
+    row = torch.arange(rows, device=matrix.device, dtype=column.dtype)
+    row = row.repeat_interleave(starts.diff().long(), output_size=column.numel())
     order = column.sort(stable=True).indices
-    count = torch.bincount(column, minlength=shape[1]).cumsum(0)
-    starts = torch.cat([count.new_zeros(1), count]).to(ends.dtype)
-    sources = row.to(column.dtype).index_select(0, order)
-    transposed = csr_tensor(starts, sources, value.index_select(0, order), shape[::-1])
-    return SparseOperator(matrix, (transposed,))
+    count = torch.bincount(column, minlength=columns).cumsum(0)
+    ends = torch.cat([count.new_zeros(1), count]).to(starts.dtype)
+    value = matrix.values().index_select(0, order)
+    return csr_tensor(ends, row.index_select(0, order), value, (columns, rows))
 
 
 def columns_of(operator: SparseOperator) -> tuple[Tensor, SparseOperator]:

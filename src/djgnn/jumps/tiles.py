@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 # Parts of a cut. Four give tiles as small as two do, with half of the sorts.
@@ -138,14 +139,16 @@ class TiledPoints:
     """Points in KD order, coordinates in rows, with the boxes of their tiles.
 
     Shapes:
-        points ``[p, padded]``, label ``[padded]`` (int32), low, high ``[p, padded tiles]``,
-        order ``[m]`` (place -> point).
+        points ``[p, padded]``, label ``[padded]`` (int32), low, high ``[p, padded tiles]``, those
+        of chunks of tiles ``[p, padded chunks]``, order ``[m]`` (place -> point).
     """
 
     points: Tensor
     label: Tensor
     low: Tensor
     high: Tensor
+    chunk_low: Tensor
+    chunk_high: Tensor
     order: Tensor
     tile: int
 
@@ -158,16 +161,23 @@ class TiledPoints:
         placed = points[order]
         tiles = -(-m // tile)
         low, high = tile_boxes(placed, tile)
-        padded = -(-tiles // cls.CHUNK) * cls.CHUNK
         inside = placed.new_full((p, tiles * tile), torch.inf)
         inside[:, :m] = placed.t()
         label = torch.full((tiles * tile,), 2**31 - 1, dtype=torch.int32, device=points.device)
         label[:m] = order
-        boxes = [side.new_full((p, padded), torch.inf) for side in (low, high)]
-        boxes[0][:, :tiles], boxes[1][:, :tiles] = low.t(), high.t()
-        return cls(inside, label, boxes[0], boxes[1], order, tile)
+        # A box at infinity is far from everything; of a chunk it must not widen the others.
+        within = (_padded(low.t(), torch.inf), _padded(high.t(), -torch.inf))
+        least, most = (side.view(p, -1, cls.CHUNK) for side in within)
+        sides = (low.t(), high.t(), least.amin(dim=2), most.amax(dim=2))
+        tiles_low, tiles_high, least, most = (_padded(side, torch.inf) for side in sides)
+        return cls(inside, label, tiles_low, tiles_high, least, most, order, tile)
 
     @property
     def num_tiles(self) -> int:
         """Number of tiles that hold points."""
         return -(-self.order.numel() // self.tile)
+
+
+def _padded(boxes: Tensor, value: float) -> Tensor:
+    """With so many more columns of a value that chunks divide them."""
+    return F.pad(boxes.contiguous(), (0, -boxes.shape[1] % TiledPoints.CHUNK), value=value)

@@ -89,8 +89,16 @@ def gpu_rank_lists(
         return first_members(twins, candidates, squares.sqrt(), num_ranks)
     inner, merged, group = merge_coincident(points, twins)
     candidates, squares = triton_search(inner, min(num_ranks, merged.num_classes), memory)
-    ranks = first_members(merged, candidates, squares.sqrt(), num_ranks)
-    return ranks if group is None else ranks[group]
+    distances = squares.sqrt_()
+    if merged.num_nodes > merged.num_classes:
+        ranks = first_members(merged, candidates, distances, num_ranks)
+        return ranks if group is None else ranks[group]
+    # Classes of one node have its number. Only a root that joined two squares spoils the order.
+    falling = candidates[:, 1:] < candidates[:, :-1]
+    wrong = (falling & (distances[:, 1:] == distances[:, :-1])).any(dim=1).nonzero().squeeze(1)
+    if wrong.numel():
+        candidates[wrong] = first_members(merged, candidates[wrong], distances[wrong], num_ranks)
+    return candidates
 
 
 @torch.no_grad()
@@ -183,9 +191,10 @@ def nearest_of_tiles(
     # A box distance may be rounded up by less than this.
     slack = 1 - 2 * (p + 4) * torch.finfo(kind).eps
     nearest_kernel[(programs, splits)](
-        tiled.points, tiled.label, tiled.low, tiled.high, rows,
-        row_low.t().contiguous(), row_high.t().contiguous(), bounds, names, best,
-        count, tiled.num_tiles, stride, tiled.low.shape[1], programs, slack, splits,
+        tiled.points, tiled.label, tiled.low, tiled.high, tiled.chunk_low, tiled.chunk_high, rows,
+        row_low.t().contiguous(), row_high.t().contiguous(), bounds, names, best, count,
+        tiled.num_tiles, stride, tiled.low.shape[1], tiled.chunk_low.shape[1], programs,
+        slack, splits,
         P=p, Q=q, SLOTS=_power(q), ROWS=ROWS, TILE=tiled.tile, CHUNK=tiled.CHUNK, num_warps=1,
     )  # fmt: skip
     return names, best

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,13 +43,15 @@ class Surroundings:
     incoming: sp.csr_array
     both: sp.csr_array
     made: dict[bool, Floats] = field(default_factory=dict)
+    mutual: bool = False
+    """Whether all who see a node are seen by it."""
 
     @classmethod
     def of(cls, adjacency: sp.sparray, later: Arrivals | None = None) -> Surroundings:
         """Those of a graph, and of nodes that come later."""
         back, either = sp.csr_array(adjacency.T), symmetrize(adjacency)
         if later is None:
-            return cls(*(_bare(way) for way in (adjacency, back, either)))
+            return cls(_bare(adjacency), _bare(back), _bare(either), mutual=True)
         among, away, here = later.among, later.outgoing, later.incoming
         rows = (
             (adjacency, away, among),
@@ -60,6 +63,20 @@ class Surroundings:
     def ways(self, directed: bool) -> tuple[sp.csr_array, ...]:
         """Targets and sources; where edges have no direction, neighbours."""
         return (self.outgoing, self.incoming) if directed else (self.both,)
+
+    @cached_property
+    def mean(self) -> sp.csr_array:
+        """The means over all neighbours."""
+        return mean_normalize(self.both)
+
+    @cached_property
+    def returns(self) -> Floats:
+        """What comes back to a node of two steps, the first a sum and the second a mean."""
+        both = self.both
+        if not self.mutual:
+            return totals(sp.csr_array(both.multiply(self.mean.T)))
+        values = both.data * (both.data / totals(abs(both))[both.indices])
+        return totals(sp.csr_array((values, both.indices, both.indptr), shape=both.shape))
 
     def singular(self, directed: bool, width: int, device: torch.device) -> Floats:
         """The result of :func:`singular_places`, which several experts need."""
@@ -176,20 +193,20 @@ def neighbour_means(h: Floats, means: Sequence[sp.csr_array], num_hops: int) -> 
     return found
 
 
-def degree_profile(both: sp.csr_array) -> list[Floats]:
+def degree_profile(near: Surroundings) -> list[Floats]:
     """What one can say of a node by the degrees around it.
 
     Mean and spread of the logarithms of its neighbours' degrees, the mean of their means, and the
     logarithms of the sums of the degrees and of their inverses.
 
     Shapes:
-        both ``[n, n]``, results ``[n]`` each.
+        results ``[n]`` each.
     """
-    degree, mean = totals(both), mean_normalize(both)
+    degree, mean = totals(near.both), near.mean
     log = np.log1p(degree)
     first = mean @ log
     spread = np.sqrt(np.maximum(mean @ log**2 - first**2, ROUNDING))
-    sums = [np.log1p(both @ each) for each in (degree, inverse(degree))]
+    sums = [np.log1p(near.both @ each) for each in (degree, inverse(degree))]
     return [first, spread, mean @ first, *sums]
 
 
@@ -209,10 +226,9 @@ def label_shares(near: Surroundings, known: Floats, prior: Floats, directed: boo
     Shapes:
         known ``[n, classes]``, prior ``[classes]``; results ``[n, classes]`` and ``[n, 1]``.
     """
-    both, mean = near.both, mean_normalize(near.both)
-    returns = np.asarray(both.multiply(mean.T).sum(axis=1)).reshape(-1, 1)
     counts = [product(way, known) for way in near.ways(directed)]
-    counts.append(np.maximum(product(both, product(mean, known)) - returns * known, 0))
+    twice = product(near.both, product(near.mean, known)) - near.returns[:, None] * known
+    counts.append(np.maximum(twice, 0))
     found = []
     for count in counts:
         total = count.sum(axis=1, keepdims=True)

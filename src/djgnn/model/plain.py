@@ -206,7 +206,7 @@ class LabelPropagation(PlainExpert):
 
     def probabilities(self, x: Any, near: Surroundings) -> Floats:
         """One step from where the iteration ends."""
-        heard = float(self.reach) * mean_normalize(near.both)
+        heard = float(self.reach) * near.mean
         known, prior = self.known_labels(heard.shape[0]), self.prior.double().cpu().numpy()
         fixed, rest = known.max(axis=1, keepdims=True) > 0, np.outer(1 - totals(heard), prior)
         f = np.where(fixed, known, prior)

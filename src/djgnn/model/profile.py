@@ -172,9 +172,10 @@ def neighbourhood_numbers(near: Surroundings, directed: bool) -> Floats:
         own += [_log_count(out), _log_count(back), _log_count(sp.csr_array(out.multiply(back)))]
     around = [mean @ value for value in own[:3]]
     square = mean @ own[0] ** 2 - around[0] ** 2
-    rows = np.repeat(np.arange(both.shape[0]), np.diff(both.indptr))
+    some = np.flatnonzero(np.diff(both.indptr))
     most = np.zeros(both.shape[0])
-    np.maximum.at(most, rows, own[0][both.indices])
+    if some.size:
+        most[some] = np.maximum.reduceat(own[0][both.indices], both.indptr[some])
     found = [*own, *around, np.sqrt(np.maximum(square, 0)), most, mean @ around[0]]
     return np.column_stack(found + influence(near, REACHES))
 

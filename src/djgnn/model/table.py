@@ -112,9 +112,10 @@ class TreeTable(PlainExpert):
         h, ways = self.reduced(x), near.ways(self.directed)
         yield h
         for way in ways:
-            yield from neighbour_means(h, [mean_normalize(way)], HOPS)[1:]
+            mean = mean_normalize(way) if self.directed else near.mean
+            yield from neighbour_means(h, [mean], HOPS)[1:]
         yield from (np.log1p(totals(way)) for way in (*ways, near.both)[: 2 * len(ways) - 1])
-        yield from degree_profile(near.both)
+        yield from degree_profile(near)
         prior = self.prior.double().cpu().numpy()
         yield from label_shares(near, self.known_labels(h.shape[0]), prior, self.directed)
         yield places(ways, self.vectors.cpu().numpy())

@@ -25,6 +25,8 @@ are, unless there are few in all; L2 penalty of boosting; columns that a split c
 of a leaf."""
 FOREST, FOREST_LEAVES, FOREST_PER_LEAF = 100, 128, 5
 """Trees of a forest, their leaves, and nodes of a leaf."""
+DEVICE_ROWS, DEVICE_TREES = 1 << 17, 10
+"""Rows and trees of a forest at a time on a GPU."""
 MANY_ROWS, MANY_EXAMPLES = 2000, 20_000
 """Rows from which on a tree is coded, and training nodes from which on threads grow it; both change
 no bit."""
@@ -239,6 +241,8 @@ class Forest(TreeTable):
             n_jobs=_threads(y),
             random_state=seed % 2**32,
         ).fit(rows, y, weights)
+        names = ("feature", "threshold", "child", "share")
+        arrays = {name: np.zeros_like(getattr(self, name).cpu().numpy()) for name in names}
         for k, each in enumerate(grown.estimators_):
             tree, own = each.tree_, np.arange(each.tree_.node_count)
             leaf = tree.children_left < 0
@@ -248,10 +252,12 @@ class Forest(TreeTable):
             shares = np.zeros((len(own), self.out_channels))
             shares[:, grown.classes_] = tree.value[:, 0]
             place = (k, slice(len(own)))
-            self.feature[place] = torch.from_numpy(np.where(leaf, 0, tree.feature))
-            self.threshold[place] = torch.from_numpy(np.where(leaf, 0, tree.threshold))
-            self.child[place] = torch.from_numpy(np.column_stack(below))
-            self.share[place] = torch.from_numpy(shares / shares.sum(axis=1, keepdims=True))
+            arrays["feature"][place] = np.where(leaf, 0, tree.feature)
+            arrays["threshold"][place] = np.where(leaf, 0, tree.threshold)
+            arrays["child"][place] = np.column_stack(below)
+            arrays["share"][place] = shares / shares.sum(axis=1, keepdims=True)
+        for name, array in arrays.items():
+            getattr(self, name).copy_(torch.from_numpy(array))
         yield self.of_table(table)
 
     def ranges(self) -> dict[str, tuple[float, float]]:
@@ -260,11 +266,15 @@ class Forest(TreeTable):
 
     def of_table(self, table: NDArray[np.float32]) -> Floats:
         """The mean over the trees; where none says anything, a little of the class shares."""
+        total = (self.sums_on_device if self.share.is_cuda else self.sums)(table)
+        return np.asarray(total / total.sum(axis=1, keepdims=True))
+
+    def sums(self, table: NDArray[np.float32]) -> Floats:
+        """The class shares and what all trees say, one after the other, ``[rows, classes]``."""
         feature, threshold, child, share = (
             part.cpu().numpy() for part in (self.feature, self.threshold, self.child, self.share)
         )
-        prior = self.prior.double().cpu().numpy()
-        total = np.tile(prior, (len(table), 1))
+        total = np.tile(self.prior.double().cpu().numpy(), (len(table), 1))
         columns, rows = np.ascontiguousarray(table.T), np.arange(len(table))
 
         def work(part: slice) -> None:
@@ -272,7 +282,37 @@ class Forest(TreeTable):
                 total[part] += tree[3][leaves(columns, rows[part], *tree[:3])]
 
         in_blocks(work, len(table))
-        return np.asarray(total / total.sum(axis=1, keepdims=True))
+        return total
+
+    def sums_on_device(self, table: NDArray[np.float32]) -> Floats:
+        """The same to the bit, on the device of the expert, some rows and some trees at a time."""
+        steps, found = _depth(self.child.cpu().numpy()), np.empty((len(table), self.out_channels))
+        for first in range(0, len(table), DEVICE_ROWS):
+            part = slice(first, first + DEVICE_ROWS)
+            columns = torch.from_numpy(np.ascontiguousarray(table[part].T)).to(self.share.device)
+            total = self.prior.double().repeat(columns.shape[1], 1)
+            for start in range(0, len(self.share), DEVICE_TREES):
+                some = slice(start, start + DEVICE_TREES)
+                feature, threshold = self.feature[some].long(), self.threshold[some]
+                child = self.child[some].long().flatten(1)
+                node = feature.new_zeros(len(feature), columns.shape[1])
+                for _ in range(steps):
+                    value = columns.gather(0, feature.gather(1, node)).double()
+                    node = child.gather(1, 2 * node + (value > threshold.gather(1, node)))
+                for share, leaf in zip(self.share[some], node, strict=True):
+                    total += share[leaf]
+            found[part] = total.cpu().numpy()
+        return found
+
+
+def _depth(child: NDArray[np.int32]) -> int:
+    """The most steps from a root to a leaf, of trees whose nodes come before their children."""
+    depth, trees = np.zeros(child.shape[:2], dtype=np.int64), np.arange(len(child))
+    for node in range(child.shape[1]):
+        for below in child[:, node].T:
+            further = depth[:, node] + (below != node)
+            depth[trees, below] = np.maximum(depth[trees, below], further)
+    return int(depth.max())
 
 
 def _threads(y: NDArray[np.int64]) -> int:

@@ -69,7 +69,8 @@ class Checkpoint:
     Args:
         path: The file; its folder is made when first needed.
         key: What the run is, see :func:`fingerprint`; a file of another run is refused.
-        every: Seconds between two writings; 0 writes after every epoch.
+        every: Seconds between two writings, more where writing would take a tenth of the time; 0
+            writes after every epoch.
         group: The processes of the run. The first one reads and writes the file, the others need
             not see its disk; as the state is the same on all, another number of processes may
             resume the run.
@@ -80,7 +81,7 @@ class Checkpoint:
     ) -> None:
         self.path, self.key, self.every = Path(path), key, every
         self.group = group or Group()
-        self._last = time.monotonic()
+        self._last, self._wait = time.monotonic(), every
 
     def stage(self, name: str) -> Checkpoint:
         """The checkpoint of one part of a run, beside the others."""
@@ -95,7 +96,7 @@ class Checkpoint:
     @property
     def due(self) -> bool:
         """Whether it is time to write again."""
-        return time.monotonic() - self._last >= self.every
+        return time.monotonic() - self._last >= self._wait
 
     def save(
         self,
@@ -104,22 +105,28 @@ class Checkpoint:
         optimizer: Adam,
         generator: torch.Generator | None,
     ) -> None:
-        """Write the file anew; an older one stays until the new one is complete on disk."""
+        """Write the file anew; an older one stays until the new one is complete on disk.
+
+        Of a training that has ended only what was kept is needed.
+        """
         if not self.group.first:
             return
+        begun = time.monotonic()
         records = [dataclasses.astuple(record)[:NUMBERS] for record in progress.history]
         tensors = {
-            **{f"module.{k}": v for k, v in module.state_dict().items()},
             **{f"kept.{k}": v for k, v in progress.kept.items()},
-            **{f"adam.{i}.{k}": v for i, held in optimizer.state.items() for k, v in held.items()},
             "kept_logits": progress.kept_logits,
             "held": progress.held,
             "half_losses": torch.tensor(progress.half_losses, dtype=torch.float64),
             "history": torch.tensor(records, dtype=torch.float64).view(len(records), -1),
             "decisions": torch.from_numpy(np.stack(progress.decisions)),
         }
-        if generator is not None:
-            tensors["generator"] = generator.get_state()
+        if not progress.ended:
+            tensors |= {f"module.{k}": v for k, v in module.state_dict().items()}
+            for i, held in optimizer.state.items():
+                tensors |= {f"adam.{i}.{k}": v for k, v in held.items()}
+            if generator is not None:
+                tensors["generator"] = generator.get_state()
         about = {
             "key": self.key,
             "kept_epoch": progress.kept_epoch,
@@ -133,6 +140,7 @@ class Checkpoint:
         flush(part)
         os.replace(part, self.path)
         self._last = time.monotonic()
+        self._wait = self.every and max(self.every, 10 * (self._last - begun))
 
     def restore(
         self,
@@ -157,9 +165,10 @@ class Checkpoint:
             progress.kept_logits = progress.kept_logits.to(device)
             progress.held = progress.held.to(device)
             progress.kept = {k: v.to(device) for k, v in progress.kept.items()}
-            _restore_adam(optimizer, tensors)
-            module.load_state_dict(_part(tensors, "module."))
-            if generator is not None:
+            if not progress.ended:
+                _restore_adam(optimizer, tensors)
+                module.load_state_dict(_part(tensors, "module."))
+            if not progress.ended and generator is not None:
                 generator.set_state(tensors["generator"])
         except (LookupError, ArithmeticError, ValueError, TypeError, RuntimeError) as error:
             raise InputError(f"{self.path}: damaged ({error}); {_REMEDY}") from error

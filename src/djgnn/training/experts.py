@@ -139,7 +139,7 @@ def _results(
 
     jobs = [(partial(t.run, partial(rival, t.fold)), _of(hooks, t.name)) for t in trainings]
     ahead = [most > 1 or (threads > 0 and training.plain) for training in trainings]
-    with closing(in_turn(jobs, ahead, most, threads or 1)) as results:
+    with closing(in_turn(jobs, ahead, most, threads)) as results:
         for each, (job, own), early, result in zip(trainings, jobs, ahead, results, strict=True):
             try:
                 fitted = result()

@@ -64,7 +64,7 @@ def importance(
     if config.training.batch_size is not None:
         return {"importance_note": "importance of features: not measured in mini-batches"}
     rough = _pass_seconds(fitted) * REPEATS * len(groups)
-    if rough > 3 * SECONDS and not asked:
+    if rough > 1.5 * SECONDS and not asked:
         return _too_long(rough)
     parts, device = _parts(graph, fitted, held), next(fitted.module.parameters()).device
     fixed = [_logits(fitted.module, inputs, *part, blind=True) for part in parts]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import queue
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 
 import torch
@@ -18,7 +19,7 @@ Job = Callable[[Hooks], Fitted]
 
 
 def in_turn(
-    jobs: Sequence[tuple[Job, Hooks]], ahead: Sequence[bool], lanes: int, threads: int = 1
+    jobs: Sequence[tuple[Job, Hooks]], ahead: Sequence[bool], lanes: int, threads: int = 0
 ) -> Generator[Callable[[], Fitted]]:
     """Start trainings in order, so many at a time, and give what waits for each, in order.
 
@@ -29,7 +30,8 @@ def in_turn(
         jobs: What is trained, each with its hooks.
         ahead: Which of them are started at once; the others begin when their result is asked for.
         lanes: How many at a time.
-        threads: That libraries have in each of them.
+        threads: That libraries have in each of them beside a GPU, where each has a stream of its
+            own; 0 without one.
     """
     over = threading.Event()
     with ThreadPoolExecutor(lanes, initializer=_with_threads, initargs=(threads,)) as pool:
@@ -52,6 +54,8 @@ class _Lane:
         self.hooks, self.job, self.over = hooks, job, over
         self.heard: queue.SimpleQueue[tuple[int, EpochRecord] | None] = queue.SimpleQueue()
         self.future = pool.submit(self._run)
+        # However it ends, also where the lane itself could not be opened.
+        self.future.add_done_callback(lambda _: self.heard.put(None))
 
     def _run(self) -> Fitted:
         stop, hooks = self.hooks.stop, self.hooks
@@ -60,10 +64,8 @@ class _Lane:
             on_epoch=lambda epochs, record: self.heard.put((epochs, record)),
             stop=lambda: self.over.is_set() or (stop is not None and stop()),
         )
-        try:
+        with _in_step():
             return self.job(own)
-        finally:
-            self.heard.put(None)
 
     def result(self) -> Fitted:
         """What was trained, once it has ended."""
@@ -73,9 +75,26 @@ class _Lane:
         return self.future.result()
 
 
+@contextmanager
+def _in_step() -> Iterator[None]:
+    """On a GPU: after what was begun elsewhere, and done when it is left."""
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        yield
+        return
+    own = torch.cuda.current_stream()
+    own.wait_stream(torch.cuda.default_stream())
+    try:
+        yield
+    finally:
+        own.synchronize()
+
+
 def _with_threads(number: int) -> None:
     """Libraries count the threads of each thread apart."""
     from threadpoolctl import threadpool_limits
 
-    torch.set_num_threads(number)
-    threadpool_limits(number)
+    torch.set_num_threads(number or 1)
+    threadpool_limits(number or 1)
+    if number and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        # What it waits for must not be what the networks have to do first.
+        torch.cuda.set_stream(torch.cuda.Stream(priority=-1))  # type: ignore[no-untyped-call]

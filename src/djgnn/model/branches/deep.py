@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from djgnn.model.branches.base import Branch, glorot
 from djgnn.model.dropout import add_relu_dropout, relu_dropout
+from djgnn.model.norm import layer_norm
 
 if TYPE_CHECKING:
     from djgnn.graph.operator import SparseOperator
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 DROPOUT = 0.2
 """After every layer: ten layers with the rate of a single one would leave nothing to learn from."""
-EPSILON = 1e-5
-"""Of the layer norms, as usual."""
 ROWS = 1 << 15
 """Of a block on a CPU; graphs that have no more are computed whole."""
 
@@ -122,7 +121,7 @@ class _NormProducts(torch.autograd.Function):
         ctx.save_for_backward(h, scale, shift, v, w)
         own, near = torch.empty_like(h), torch.empty_like(h)
         for part, to_own, to_near in _blocks(h, own, near):
-            z = torch.native_layer_norm(part, h.shape[1:], scale, shift, EPSILON)[0]
+            z = layer_norm(part, scale, shift)[0]
             torch.addmm(bias, z, v, out=to_own)
             torch.mm(z, w, out=to_near)
         return own, near
@@ -132,11 +131,11 @@ class _NormProducts(torch.autograd.Function):
         h, scale, shift, v, w = ctx.saved_tensors
         size, to_h, sums = h.shape[1:], torch.empty_like(h), list[list[Tensor]]()
         for part, own, near, into in _blocks(h, *grads, to_h):
-            z, mean, deviation = torch.native_layer_norm(part, size, scale, shift, EPSILON)
+            z, mean, inverse = layer_norm(part, scale, shift)
             to_v, to_w = z.t() @ own, z.t() @ near
             to_z = (own @ v.t()).add_(near @ w.t())
             found = torch.ops.aten.native_layer_norm_backward(
-                to_z, part, size, mean, deviation, scale, shift, [True] * 3
+                to_z, part, size, mean, inverse, scale, shift, [True] * 3
             )
             if part.shape == h.shape:  # all at once
                 to_h = found[0]
