@@ -10,7 +10,7 @@ import pytest
 import torch
 from tests.oracles import dense_rank_lists
 
-from djgnn.jumps import SearchMemory, TwinClasses, engines, rank_lists, triton_search
+from djgnn.jumps import SearchMemory, TwinClasses, engines, rank_lists, tiles, triton_search
 from djgnn.jumps.tiles import TiledPoints, kd_order
 from djgnn.jumps.triton_search import triton_available
 
@@ -87,6 +87,25 @@ def test_lists_are_those_of_the_oracle(
     for p in (2, 5, 16) if GPU else (3,):
         points, twins = draw(kind, POINTS, p), alone(POINTS)
         assert right(points, twins, 5)
+
+
+def test_other_points_may_coincide_than_in_the_search_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    take("tiles", monkeypatch)
+    memory, twins, sorts = SearchMemory(), alone(POINTS), []
+    monkeypatch.setattr(tiles, "kd_order", lambda *given: sorts.append(0) or kd_order(*given))
+    steps = ([], [(0, 1), (7, 40)], [(1, 40), (2, 3)], [], [(0, 1)])
+    points = draw("uniform", POINTS, 3)
+    for step, pairs in enumerate(steps):
+        moved = points + 0.001 * step * points.square()
+        for a, b in pairs:
+            moved[a] = moved[b]
+        assert right(moved, twins, 5, memory), step
+        assert memory.order is not None
+        assert len(memory.order) == len(moved.unique(dim=0))
+    assert len(sorts) == 1  # what is known is used, whatever coincides
+    assert right(draw("uniform", POINTS // 2, 3), alone(POINTS // 2), 5, memory)  # another graph
 
 
 @pytest.mark.parametrize("path", ["all pairs", "tiles"])

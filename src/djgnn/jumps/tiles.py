@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 # Parts of a cut. Four give tiles as small as two do, with half of the sorts.
@@ -108,7 +107,8 @@ class SearchMemory:
     Points that moved a little are still nearly sorted, and the distances to the former neighbours
     bound those to the new ones. The result depends on neither: boxes and bounds are computed from
     the new positions. `by_products` says which of two exact kernels was found faster for this
-    order, `reached` how many boxes a search in the new order had to look into for a point.
+    order, `reached` how many boxes a search in the new order had to look into for a point, and
+    `group` which points coincided.
 
     Example:
         >>> SearchMemory().age
@@ -121,6 +121,31 @@ class SearchMemory:
     by_products: bool | None = None
     reached: float = 0.0
     age: int = 0
+    group: Tensor | None = None
+
+    def renumber(self, group: Tensor | None, points: int, count: int) -> None:
+        """Name points as the next search does: other ones may coincide than in the last.
+
+        Args:
+            group: The number that the next search gives to every point; ``None``: its own.
+            points: How many there are.
+            count: How many places they have.
+        """
+        before, self.group = self.group, group
+        if self.order is None or (before is None and group is None):
+            return
+        own = torch.arange(points, device=self.order.device)
+        old, new = (own if numbers is None else numbers for numbers in (before, group))
+        if len(old) != points:  # of another graph
+            self.order = self.names = None
+            return
+        place = torch.empty_like(self.order)
+        place[self.order] = own[: len(place)]
+        kept = place[old[_one_of(new, own, count)]]  # where a point of every new number was
+        self.order = kept.argsort(stable=True)
+        if self.names is not None:
+            named = self.names[kept[self.order]].long()
+            self.names = new[_one_of(old, own, len(place))[named]].int()
 
     def order_for(self, points: Tensor, tile: int, anew: bool = False) -> Tensor:
         """The order to search these points in; sorted again every `max_age` searches."""
@@ -134,21 +159,25 @@ class SearchMemory:
         return held
 
 
+def _one_of(numbers: Tensor, points: Tensor, count: int) -> Tensor:
+    """The first point of every number."""
+    first = points.new_full((count,), len(points))
+    return first.scatter_reduce_(0, numbers, points, "amin")
+
+
 @dataclass(frozen=True, eq=False)
 class TiledPoints:
     """Points in KD order, coordinates in rows, with the boxes of their tiles.
 
     Shapes:
-        points ``[p, padded]``, label ``[padded]`` (int32), low, high ``[p, padded tiles]``, those
-        of chunks of tiles ``[p, padded chunks]``, order ``[m]`` (place -> point).
+        points ``[p, padded]``, label ``[padded]`` (int32), low, high ``[p, padded tiles]``,
+        order ``[m]`` (place -> point).
     """
 
     points: Tensor
     label: Tensor
     low: Tensor
     high: Tensor
-    chunk_low: Tensor
-    chunk_high: Tensor
     order: Tensor
     tile: int
 
@@ -161,23 +190,16 @@ class TiledPoints:
         placed = points[order]
         tiles = -(-m // tile)
         low, high = tile_boxes(placed, tile)
+        padded = -(-tiles // cls.CHUNK) * cls.CHUNK
         inside = placed.new_full((p, tiles * tile), torch.inf)
         inside[:, :m] = placed.t()
         label = torch.full((tiles * tile,), 2**31 - 1, dtype=torch.int32, device=points.device)
         label[:m] = order
-        # A box at infinity is far from everything; of a chunk it must not widen the others.
-        within = (_padded(low.t(), torch.inf), _padded(high.t(), -torch.inf))
-        least, most = (side.view(p, -1, cls.CHUNK) for side in within)
-        sides = (low.t(), high.t(), least.amin(dim=2), most.amax(dim=2))
-        tiles_low, tiles_high, least, most = (_padded(side, torch.inf) for side in sides)
-        return cls(inside, label, tiles_low, tiles_high, least, most, order, tile)
+        boxes = [side.new_full((p, padded), torch.inf) for side in (low, high)]
+        boxes[0][:, :tiles], boxes[1][:, :tiles] = low.t(), high.t()
+        return cls(inside, label, boxes[0], boxes[1], order, tile)
 
     @property
     def num_tiles(self) -> int:
         """Number of tiles that hold points."""
         return -(-self.order.numel() // self.tile)
-
-
-def _padded(boxes: Tensor, value: float) -> Tensor:
-    """With so many more columns of a value that chunks divide them."""
-    return F.pad(boxes.contiguous(), (0, -boxes.shape[1] % TiledPoints.CHUNK), value=value)

@@ -107,54 +107,18 @@ def _store(out_names, out_best, names, best, r, num_rows, split, splits, Q: tl.c
     tl.store(out_best + place, best, mask=keep)
 
 
-@jit
-def _visit(
-    points, label, low, high, row_low, row_high, stride, tile_stride, row_tiles, slack,
-    pid, here, bound, c, first, last, num_tiles, best, names, worst, worst_name,
-    P: tl.constexpr, TILE: tl.constexpr, CHUNK: tl.constexpr,
-):  # fmt: skip
-    """Insert what belongs into the lists of some rows, of chunk c without the first tiles."""
-    kind = points.dtype.element_ty
-    t = c * CHUNK + tl.arange(0, CHUNK)
-    box = slack * _box_squares(
-        low + t, high + t, tile_stride, row_low + pid, row_high + pid, row_tiles, t, kind, P
-    )
-    far = tl.max(tl.minimum(worst, bound), axis=0)
-    wanted = (box <= far) & ((t < first) | (t >= last)) & (t < num_tiles)
-    following = tl.min(tl.where(wanted, t, 2147483647), axis=0)
-    while following < num_tiles:
-        touch = _box_squares(
-            points + here, points + here, stride,
-            low + following, high + following, tile_stride, here, kind, P,
-        )  # fmt: skip
-        reached = (touch * slack <= tl.minimum(worst, bound)).to(tl.int32)
-        if tl.max(reached, axis=0) > 0:
-            columns = following * TILE + tl.arange(0, TILE)
-            squares = _squares(points, stride, here, columns, kind, P)
-            passing = tl.min(squares, axis=0) <= tl.minimum(worst, bound)
-            if tl.max(passing.to(tl.int32), axis=0) > 0:
-                best, names, worst, worst_name = _insert(
-                    squares, tl.load(label + columns), best, names, worst, worst_name, bound
-                )
-        far = tl.max(tl.minimum(worst, bound), axis=0)
-        wanted = wanted & (t > following) & (box <= far)
-        following = tl.min(tl.where(wanted, t, 2147483647), axis=0)
-    return best, names, worst, worst_name
-
-
 @kernel
 def nearest_kernel(
-    points, label, low, high, chunk_low, chunk_high, rows, row_low, row_high, bounds,
-    out_names, out_best,
-    num_rows, num_tiles, stride, tile_stride, chunk_stride, row_tiles, slack, splits,
+    points, label, low, high, rows, row_low, row_high, bounds, out_names, out_best,
+    num_rows, num_tiles, stride, tile_stride, row_tiles, slack, splits,
     P: tl.constexpr, Q: tl.constexpr, SLOTS: tl.constexpr,
     ROWS: tl.constexpr, TILE: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """The Q least (squared distance, label) of each of ROWS rows.
 
-    A chunk of tiles is looked at only if its box is nearer to the box of the rows than the Q-th
-    distance found so far; a tile is visited only if its own box is, and then to some row. Where
-    rows are few, several programs share the chunks, and each leaves a list of its own.
+    Tiles are visited only if their box is nearer to the box of the rows, and then to some row,
+    than the Q-th distance found so far. Where rows are few, several programs share the tiles, and
+    each leaves a list of its own.
     """
     pid = tl.program_id(0)
     split = tl.program_id(1)
@@ -176,24 +140,33 @@ def nearest_kernel(
         )
 
     chunks = tl.cdiv(num_tiles, CHUNK)
-    for begin in range(0, chunks, CHUNK):
-        c = begin + tl.arange(0, CHUNK)
+    own_chunk = own // CHUNK
+    for i in range(split, chunks, splits):
+        c = (own_chunk + i) % chunks
+        t = c * CHUNK + tl.arange(0, CHUNK)
         box = slack * _box_squares(
-            chunk_low + c, chunk_high + c, chunk_stride,
-            row_low + pid, row_high + pid, row_tiles, c, kind, P,
-        )  # fmt: skip
+            low + t, high + t, tile_stride, row_low + pid, row_high + pid, row_tiles, t, kind, P
+        )
         far = tl.max(tl.minimum(worst, bound), axis=0)
-        wanted = (box <= far) & (c < chunks) & (c % splits == split)
-        following = tl.min(tl.where(wanted, c, 2147483647), axis=0)
-        while following < chunks:
-            best, names, worst, worst_name = _visit(
-                points, label, low, high, row_low, row_high, stride, tile_stride, row_tiles, slack,
-                pid, here, bound, following, first, last, num_tiles, best, names, worst, worst_name,
-                P, TILE, CHUNK,
+        wanted = (box <= far) & ((t < first) | (t >= last)) & (t < num_tiles)
+        following = tl.min(tl.where(wanted, t, 2147483647), axis=0)
+        while following < num_tiles:
+            touch = _box_squares(
+                points + here, points + here, stride,
+                low + following, high + following, tile_stride, here, kind, P,
             )  # fmt: skip
+            reached = (touch * slack <= tl.minimum(worst, bound)).to(tl.int32)
+            if tl.max(reached, axis=0) > 0:
+                columns = following * TILE + tl.arange(0, TILE)
+                squares = _squares(points, stride, here, columns, kind, P)
+                passing = tl.min(squares, axis=0) <= tl.minimum(worst, bound)
+                if tl.max(passing.to(tl.int32), axis=0) > 0:
+                    best, names, worst, worst_name = _insert(
+                        squares, tl.load(label + columns), best, names, worst, worst_name, bound
+                    )
             far = tl.max(tl.minimum(worst, bound), axis=0)
-            wanted = wanted & (c > following) & (box <= far)
-            following = tl.min(tl.where(wanted, c, 2147483647), axis=0)
+            wanted = wanted & (t > following) & (box <= far)
+            following = tl.min(tl.where(wanted, t, 2147483647), axis=0)
     _store(out_names, out_best, names, best, r, num_rows, split, splits, Q)
 
 

@@ -88,17 +88,26 @@ def gpu_rank_lists(
         # A root may join two squares, and lists are sorted by distances.
         return first_members(twins, candidates, squares.sqrt(), num_ranks)
     inner, merged, group = merge_coincident(points, twins)
+    if memory is not None:
+        memory.renumber(group, len(points), len(inner))
     candidates, squares = triton_search(inner, min(num_ranks, merged.num_classes), memory)
-    distances = squares.sqrt_()
-    if merged.num_nodes > merged.num_classes:
-        ranks = first_members(merged, candidates, distances, num_ranks)
-        return ranks if group is None else ranks[group]
-    # Classes of one node have its number. Only a root that joined two squares spoils the order.
-    falling = candidates[:, 1:] < candidates[:, :-1]
-    wrong = (falling & (distances[:, 1:] == distances[:, :-1])).any(dim=1).nonzero().squeeze(1)
-    if wrong.numel():
-        candidates[wrong] = first_members(merged, candidates[wrong], distances[wrong], num_ranks)
-    return candidates
+    ranks = _members(merged, candidates, squares.sqrt_(), num_ranks)
+    return ranks if group is None else ranks[group]
+
+
+def _members(twins: TwinClasses, names: Tensor, distances: Tensor, num_ranks: int) -> Tensor:
+    """What :func:`first_members` gives for sorted lists, of which most name classes of one node.
+
+    Those are in order already, unless a root joined two squares.
+    """
+    if names.shape[1] < num_ranks:
+        return first_members(twins, names, distances, num_ranks)
+    ranks = twins.members[twins.start[names]]
+    joined = (distances[:, 1:] == distances[:, :-1]) & (names[:, 1:] < names[:, :-1])
+    rest = ((twins.count > 1)[names].any(dim=1) | joined.any(dim=1)).nonzero().squeeze(1)
+    if rest.numel():
+        ranks[rest] = first_members(twins, names[rest], distances[rest], num_ranks)
+    return ranks
 
 
 @torch.no_grad()
@@ -191,10 +200,9 @@ def nearest_of_tiles(
     # A box distance may be rounded up by less than this.
     slack = 1 - 2 * (p + 4) * torch.finfo(kind).eps
     nearest_kernel[(programs, splits)](
-        tiled.points, tiled.label, tiled.low, tiled.high, tiled.chunk_low, tiled.chunk_high, rows,
-        row_low.t().contiguous(), row_high.t().contiguous(), bounds, names, best, count,
-        tiled.num_tiles, stride, tiled.low.shape[1], tiled.chunk_low.shape[1], programs,
-        slack, splits,
+        tiled.points, tiled.label, tiled.low, tiled.high, rows,
+        row_low.t().contiguous(), row_high.t().contiguous(), bounds, names, best,
+        count, tiled.num_tiles, stride, tiled.low.shape[1], programs, slack, splits,
         P=p, Q=q, SLOTS=_power(q), ROWS=ROWS, TILE=tiled.tile, CHUNK=tiled.CHUNK, num_warps=1,
     )  # fmt: skip
     return names, best

@@ -126,7 +126,10 @@ def product(rows: sp.csr_array, dense: Floats) -> Floats:
     found = np.empty((rows.shape[0], *dense.shape[1:]), np.result_type(rows.dtype, dense.dtype))
 
     def work(part: slice) -> None:
-        found[part] = rows[part] @ dense
+        ends = rows.indptr[part.start : part.stop + 1]
+        inside = slice(ends[0], ends[-1])
+        parts = (rows.data[inside], rows.indices[inside], ends - ends[0])  # nothing is copied
+        found[part] = sp.csr_array(parts, shape=(len(ends) - 1, rows.shape[1])) @ dense
 
     in_blocks(work, rows.shape[0])
     return found

@@ -192,13 +192,10 @@ def influence(near: Surroundings, reaches: Sequence[float]) -> list[Floats]:
     """
     targets = np.maximum(np.diff(near.outgoing.indptr), 1).astype(np.float64)
     share = sp.csr_array(_ones(near.incoming) @ sp.diags_array(inverse(targets)))
-    found = []
-    for reach in reaches:
-        rank = np.ones(share.shape[0])
-        for _ in range(STEPS):
-            rank = 1 - reach + reach * product(share, rank)
-        found.append(np.log(rank))
-    return found
+    reach, ranks = np.array(reaches), np.ones((share.shape[0], len(reaches)))
+    for _ in range(STEPS):
+        ranks = 1 - reach + reach * product(share, ranks)
+    return list(np.log(ranks).T)
 
 
 def _ones(matrix: sp.csr_array) -> sp.csr_array:

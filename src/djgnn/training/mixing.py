@@ -109,10 +109,11 @@ def _learned(
     held: Sequence[NDArray[np.float32]], y: NDArray[np.int64], counts: Floats | None
 ) -> Mixing:
     """The mixture without offsets."""
-    scales = np.array([calibration.temperature(each, y, counts) for each in held])
     some = slice(None, None, -(-max(y.size, 1) // MOST_NODES))
     y, counts = y[some], None if counts is None else counts[some]
-    each, rows = _logs([z[some] for z in held], scales), np.arange(y.size)
+    held = [z[some] for z in held]
+    scales = np.array([calibration.temperature(each, y, counts) for each in held])
+    each, rows = _logs(held, scales), np.arange(y.size)
     likelihood, powers = np.exp(each[:, rows, y]), np.zeros(len(held))
     if len(held) == 1 or y.size < FEWEST_NODES:
         return Mixing(mixing_weights(likelihood, counts), scales, powers, 0.0)
