@@ -45,6 +45,29 @@ after = resident() - before
 print(mapped / pages, kept / pages, still / pages, after / pages)
 """
 
+DROPPED = """
+import mmap
+import torch
+from djgnn.cli.memory import drop_weights, shared_memory
+
+pages = (64 << 20) // mmap.PAGESIZE
+torch.set_num_threads(1)
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1])
+
+with shared_memory():
+    before = resident()
+    module = torch.nn.Linear(4096, 4096)
+    bias, made = module.bias.clone(), resident() - before
+    drop_weights(module)
+    dropped = resident() - before
+    assert torch.equal(module.bias, bias) and module.weight.shape == (4096, 4096)
+    module.weight.data.fill_(1.0)
+    print(made / pages, dropped / pages, (resident() - before) / pages)
+"""
+
 
 class Watched:
     """A C library that notes what is called."""
@@ -78,6 +101,16 @@ def test_large_blocks_are_kept_and_then_given_back() -> None:
         assert kept < 2
     assert still > 7
     assert after < 1
+
+
+@needs_glibc
+def test_large_weights_that_are_dropped_take_memory_when_they_are_written_again() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", DROPPED], capture_output=True, text=True, check=True
+    )
+    made, dropped, again = map(float, done.stdout.split())
+    assert min(made, again) > 0.9
+    assert dropped < 0.3
 
 
 @pytest.mark.parametrize("largest", [memory.MAPPED, memory.KEPT + 1])

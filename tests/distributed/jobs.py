@@ -170,10 +170,13 @@ def fit_kept(
 
 
 def fit_folder(group: Group, file: Path, out: Path, epochs: int) -> dict[str, Any]:
-    """What `djgnn fit` does with these options, and its card."""
+    """What `djgnn fit` does with these options, and its card; all weights are dropped as large ones
+    are."""
+    from djgnn.cli import memory
     from djgnn.cli.fit import run_fit
     from djgnn.cli.options import FitOptions
 
+    memory.SHARED_MAPPED = 0
     config = resolve("full").replace(**{**FOLDER, "epochs": epochs})
     options = FitOptions(out, device="cpu", quiet=True, report=False)
     return run_fit(read_npz(file), config, options, group)

@@ -149,15 +149,15 @@ def _field(column: int, value: str) -> Callable[[str], str]:
         (_field(5, "tset"), "part must be one of"),
     ],
 )
-@pytest.mark.parametrize("many", [10**9, 0])
+@pytest.mark.parametrize("block", [10**9, 7])
 def test_damaged_predictions_are_refused(
     copy: Path,
     change: Callable[[str], str],
     says: str,
-    many: int,
+    block: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(run_data, "MANY_ROWS", many)
+    monkeypatch.setattr(run_data, "BLOCK_ROWS", block)
     file = copy / "predictions.csv"
     file.write_bytes(change(file.read_bytes().decode("utf-8")).encode("utf-8"))
     reseal(copy)
@@ -165,12 +165,11 @@ def test_damaged_predictions_are_refused(
         load_run(copy)
 
 
-def test_predictions_of_many_nodes_are_read_alike(
+def test_predictions_are_read_alike_in_blocks(
     run_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = load_run(run_folder).predictions
-    monkeypatch.setattr(run_data, "MANY_ROWS", 0)
-    monkeypatch.delattr(run_data, "prediction_rows")
+    monkeypatch.setattr(run_data, "BLOCK_ROWS", 7)
     assert load_run(run_folder).predictions == found
 
 

@@ -1,7 +1,6 @@
 """`djgnn fit`: a graph in, a run folder out; it can be stopped and resumed."""
 
 import shutil
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,13 @@ from rich.progress import Progress
 from scipy.sparse import issparse
 from torch import nn
 
-from djgnn.cli.memory import give_back, largest_block, shared_memory, training_memory
+from djgnn.cli.memory import (
+    drop_weights,
+    give_back,
+    largest_block,
+    shared_memory,
+    training_memory,
+)
 from djgnn.cli.options import FitOptions, Recipe
 from djgnn.cli.shared import shared_graph
 from djgnn.cli.source import Source
@@ -159,11 +164,11 @@ def _page(
     bar: Stages,
     console: Console,
     graph: Graph,
-    known: Mapping[str, torch.Tensor] | None = None,
+    known: dict[str, torch.Tensor] | None = None,
 ) -> dict[str, Any]:
     """Write the page of a run into its folder, and what the phases took into its card.
 
-    `known` has the logits of its experts, if they were trained just now.
+    `known` has the logits of its experts, if they were trained just now; it is emptied.
     """
     if options.report:
         from djgnn.report import page, run_data
@@ -171,6 +176,7 @@ def _page(
         bar.stage("report")
         give_back()
         data = run_data.load_run(options.out, known, choose_device(options.device), graph)
+        (known or {}).clear()
         console.print(f"report: {escape(str(page.write_run_page(data)))}")
         card = read_card(options.out)
     phases = bar.phases.records()
@@ -256,9 +262,11 @@ def needed_bytes(graph: Graph, module: nn.Module) -> int:
 
 def _train_and_write(
     graph: Graph, config: RunConfig, options: FitOptions, group: Group, bar: Stages
-) -> tuple[dict[str, Any], Mapping[str, torch.Tensor]]:
+) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     where = group.together(lambda: group.device(options.device))
     module, inputs = build_djgnn(config, graph, where, group)
+    if not group.alone:
+        drop_weights(module)  # of experts, which draw them when their training begins
     place = checkpoint_folder(options.out)
 
     def begin() -> None:
@@ -280,6 +288,12 @@ def _train_and_write(
     ):
         folds = config.model.folds or 1
         on_epoch, on_plan = bar.training(graph.name, names, folds, release)
+
+        def end(expert: nn.Module) -> None:
+            if not group.first and recorder is None:
+                drop_weights(expert)  # the first process has them, and all have its answers
+            release(0)
+
         fitted, result = train(
             module,
             inputs,
@@ -292,7 +306,7 @@ def _train_and_write(
                 stop=lambda: group.any(asked()),
                 checkpoint=Checkpoint(place / "run", key, options.checkpoint_every, group),
                 observer=recorder,
-                on_end=lambda: release(0),
+                on_end=end,
                 on_plan=on_plan,
                 on_trained=lambda: bar.stage("calibration"),
             ),
@@ -318,4 +332,4 @@ def _train_and_write(
             shutil.rmtree(place, ignore_errors=True)
         return card
 
-    return group.shared(write), fitted.by_expert
+    return group.shared(write), dict(fitted.by_expert)

@@ -12,6 +12,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from djgnn.graph import Graph
     from djgnn.training.config import RunConfig
 
@@ -67,6 +69,18 @@ def _give_back_gpu() -> None:
 
     if torch.cuda.is_initialized() and torch.cuda.memory_reserved() > GPU_KEPT:  # type: ignore[no-untyped-call]
         torch.cuda.empty_cache()
+
+
+def drop_weights(module: nn.Module) -> None:
+    """Give back the memory of large weights, whose values nobody asks for again.
+
+    They keep their shapes, and take memory again where they are written.
+    """
+    import torch
+
+    for each in (*module.parameters(), *module.buffers()):
+        if each.nbytes >= SHARED_MAPPED:
+            each.data = torch.empty_like(each)
 
 
 @contextmanager

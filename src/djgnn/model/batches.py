@@ -103,10 +103,11 @@ class BatchedDJGNN:
         return torch.cat([module.decode(module.encode(view), view) for view in views])
 
     @torch.no_grad()
-    def added(self, nodes: Tensor, tables: Tables, batch_size: int) -> Tensor:
+    def added(self, nodes: Tensor, tables: Tables, batch_size: int) -> Iterator[Tensor]:
         """:meth:`DJGNN.added` of some nodes without dropout, batch by batch."""
         module = self.module.eval()
-        return torch.cat([module.added(view) for view in self._views(nodes, tables, batch_size)])
+        for view in self._views(nodes, tables, batch_size):
+            yield module.added(view)
 
     def _views(self, nodes: Tensor, tables: Tables, batch_size: int) -> Iterator["BatchView"]:
         shared: dict[Hashable, Tensor] = {}

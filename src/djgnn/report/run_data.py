@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,22 +15,21 @@ import torch
 from djgnn.errors import InputError
 from djgnn.filters import FilterTable
 from djgnn.graph import Graph
-from djgnn.graph.files import read_limited
 from djgnn.model import DJGNN, DJExperts
 from djgnn.model.batches import BatchedDJGNN
 from djgnn.model.experts import Network, kind_of, main_network, members
 from djgnn.model.explain import contributions
 from djgnn.pump import PumpOutput
-from djgnn.training.card import REPORT, own_file
+from djgnn.training.card import REPORT
 from djgnn.training.config import RunConfig
-from djgnn.training.folder import PREDICTIONS, TABLE_BYTES, prediction_rows, read_history
+from djgnn.training.folder import PREDICTIONS, prediction_rows, read_history
 from djgnn.training.predictions import COLUMNS
 from djgnn.training.progress import EpochRecord
 from djgnn.training.recorder import RECORD, Recording
 from djgnn.training.stored import StoredModel, load_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -39,8 +38,10 @@ if TYPE_CHECKING:
 PARTS = ("", "train", "validation", "test")
 WHOLE, BATCH = 1 << 16, 512
 """Nodes of a graph whose branches are computed at once, and at a time in a larger one."""
-MANY_ROWS = 50_000
-"""Nodes from which on the table of predictions is read by polars."""
+SHARES = ("probability", "margin")
+BLOCK_ROWS = 1 << 9
+"""Rows of the table of predictions that are read at a time: so few that Python frees them before it
+looks for cycles among them, which would take most of the time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,8 @@ class RunData:
         weight: ``[n, R]``, their coefficients exp(-s d).
         branches: Ranks that each jump keeps.
         alpha: Mixing weight of every branch, by name.
-        added: What its branches add to the first layer of its classifier, of some nodes.
+        added: What its branches add to the first layer of its classifier, of some nodes, a block
+            of them after the other.
     """
 
     folder: Path
@@ -88,7 +90,7 @@ class RunData:
     weight: NDArray[np.float32]
     branches: tuple[tuple[int, ...], ...]
     alpha: dict[str, float]
-    added: Callable[[torch.Tensor], torch.Tensor]
+    added: Callable[[torch.Tensor], Iterable[torch.Tensor]]
 
     @torch.no_grad()
     def contributions(
@@ -100,9 +102,10 @@ class RunData:
             nodes ``[m]``, results ``[m, branches, classes]`` and ``[m, classes]``.
         """
         mixture = self.shown.module.mixture
-        added = self.added(torch.from_numpy(nodes).to(mixture.alpha.device))
-        found, bias = contributions(mixture, added)
-        return found.cpu().numpy(), bias.cpu().numpy()
+        blocks = self.added(torch.from_numpy(nodes).to(mixture.alpha.device))
+        parts = zip(*(contributions(mixture, block) for block in blocks), strict=True)
+        found, bias = (torch.cat(part).cpu().numpy() for part in parts)
+        return found, bias
 
     @cached_property
     def labels(self) -> NDArray[np.int64]:
@@ -177,11 +180,11 @@ def load_run(
 
 def _places(
     module: DJGNN, x: Any, operators: Any
-) -> tuple[PumpOutput, FilterTable, Callable[[torch.Tensor], torch.Tensor]]:
-    """Positions and filters of all nodes, and :meth:`DJGNN.added` of some."""
+) -> tuple[PumpOutput, FilterTable, Callable[[torch.Tensor], Iterable[torch.Tensor]]]:
+    """Positions and filters of all nodes, and :meth:`DJGNN.added` of some, in blocks."""
     if module.num_nodes <= WHOLE or not module.in_batches:
         view = module.view(x, operators)
-        return *module.places(view), lambda nodes: module.added(view.rows(nodes))
+        return *module.places(view), lambda nodes: [module.added(view.rows(nodes))]
     batched = BatchedDJGNN(module, x, operators)
     tables = batched.tables()
     found = batched.encoding(tables)
@@ -211,63 +214,48 @@ def _recording(
 
 
 def _predictions(path: Path, card: dict[str, Any], graph: Graph) -> dict[str, list[str]]:
-    """The stored predictions by column, checked.
+    """The stored predictions by column, read and checked a block of rows after the other.
 
     Raises:
         InputError: If the table is not one of this run.
     """
-    found = _read_at_once(path, graph) if graph.num_nodes >= MANY_ROWS else None
-    if found is None:
-        header, *rows = prediction_rows(path, card)
-        found = {key: [row[j] for row in rows] for j, key in enumerate(header)}
-        _check_predictions(path / PREDICTIONS, found, graph)
-    seen: dict[str, str] = {}  # most columns have a few texts, again and again
-    return {
-        key: [seen.setdefault(value, value) for value in column]
-        for key, column in found.items()
-        if key in COLUMNS
-    }
+    rows = prediction_rows(path, card)
+    header, first = next(rows), 2
+    found: dict[str, list[str]] = {key: [] for key in header if key in COLUMNS}
+    seen: dict[str, str] = {}  # texts of columns that have a few of them, again and again
+    while block := list(islice(rows, BLOCK_ROWS)):
+        columns = dict(zip(header, zip(*block, strict=True), strict=True))
+        _check_predictions(path / PREDICTIONS, columns, graph, first)
+        for key, column in found.items():
+            few = key not in ("node", *SHARES)
+            column += map(seen.setdefault, columns[key], columns[key]) if few else columns[key]
+        first += len(block)
+    return found
 
 
-def _read_at_once(path: Path, graph: Graph) -> dict[str, list[str]] | None:
-    """The same by polars, ten times as fast; ``None`` where something is not as it should be."""
-    import polars as pl
-
-    columns = [*COLUMNS, *(f"p({name})" for name in graph.classes())]
-    source = io.BytesIO(read_limited(own_file(path, PREDICTIONS), TABLE_BYTES))
-    try:
-        whole = pl.read_csv(source, has_header=False, infer_schema=False).fill_null("")
-    except (Exception, pl.exceptions.PanicException):
-        return None
-    if list(whole.row(0)) != columns or whole.height != graph.num_nodes + 1:
-        return None
-    table = whole.slice(1).rename(dict(zip(whole.columns, columns, strict=True)))
-    known = {"prediction": set(graph.classes()), "part": set(PARTS)}
-    numbers = ["probability", "margin", *columns[len(COLUMNS) :]]
-    values = table.select(numbers).cast(pl.Float64, strict=False).to_numpy()
-    fits = bool(((values >= 0) & (values <= 1)).all())
-    fits = fits and all(each.issuperset(table[key].unique()) for key, each in known.items())
-    return {key: table[key].to_list() for key in COLUMNS} if fits else None
-
-
-def _check_predictions(path: Path, columns: dict[str, list[str]], graph: Graph) -> None:
+def _check_predictions(
+    path: Path, columns: dict[str, tuple[str, ...]], graph: Graph, first: int
+) -> None:
     """Refuse anything but known classes and parts, and shares between 0 and 1."""
     known = {"prediction": set(graph.classes()), "part": set(PARTS)}
-    shares = (key for key in columns if key.startswith("p("))
-    for key in ("prediction", "part", "probability", "margin", *shares):
-        for number, value in enumerate(columns[key], start=2):
-            if not (value in known[key] if key in known else _is_share(value)):
-                wants = {"prediction": "a class of this run", "part": f"one of {PARTS}"}.get(
-                    key, "a number from 0 to 1"
-                )
-                raise _damaged(path, f"row {number}: {key} must be {wants} (got {value[:60]!r})")
+    shares = [key for key in columns if key in SHARES or key.startswith("p(")]
+    fits = all(each.issuperset(columns[key]) for key, each in known.items())
+    if fits and _are_shares([value for key in shares for value in columns[key]]):
+        return
+    wants = {"prediction": "a class of this run", "part": f"one of {PARTS}"}
+    for key in (*known, *shares):
+        for number, value in enumerate(columns[key], start=first):
+            if not (value in known[key] if key in known else _are_shares([value])):
+                what = f"{key} must be {wants.get(key, 'a number from 0 to 1')}"
+                raise _damaged(path, f"row {number}: {what} (got {value[:60]!r})")
 
 
-def _is_share(text: str) -> bool:
+def _are_shares(texts: list[str]) -> bool:
     try:
-        return 0 <= float(text) <= 1
+        values = np.fromiter(map(float, texts), np.float64, len(texts))
     except ValueError:
         return False
+    return bool(((values >= 0) & (values <= 1)).all())
 
 
 def _damaged(path: Path, what: str) -> InputError:

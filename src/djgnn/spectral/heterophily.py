@@ -114,7 +114,8 @@ def _homophily(method: str, label: NDArray[np.int64], every: Ends, once: Ends) -
     both = (label[ends[0]] >= 0) & (label[ends[1]] >= 0)
     if not both.any():
         return float("nan")
-    return float(_measures()[method]((ends[0][both], ends[1][both]), label))
+    known = ends if both.all() else (ends[0][both], ends[1][both])
+    return float(_measures()[method](known, label))
 
 
 def known_labels(graph: Adjacency, y: ArrayLike | None) -> NDArray[np.int64]:
@@ -153,7 +154,7 @@ def _edges(graph: Adjacency, how: str) -> tuple[Ends, Ends]:
         every = (graph.edge_index[0], graph.edge_index[1])
         return every, every
     matrix = (as_adjacency(graph) if how == "given" else symmetrize(graph)).tocoo()
-    every = (matrix.row.astype(np.int64), matrix.col.astype(np.int64))
+    every = (matrix.row, matrix.col)
     if how == "given":
         return every, every
     once = every[0] <= every[1]

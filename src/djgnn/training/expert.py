@@ -89,10 +89,7 @@ class Training:
         generator = seeded(self.seed, self.targets.train.device)
         bounds = rival, *self._bounds
         fitted = fit(expert, own, self.targets, self.rates, generator, hooks, *bounds)
-        fitted = without_idle_jumps(fitted, own, self.targets, self.config)
-        if hooks.on_end is not None:
-            hooks.on_end()
-        return fitted
+        return without_idle_jumps(fitted, own, self.targets, self.config)
 
     def differs(self, fitted: Fitted, rival: float) -> bool:
         """Whether its epochs would be more or fewer, had this rival been known all the time."""

@@ -99,6 +99,8 @@ def fit_experts(
         for name, result in _results(wanted, hooks, *how):
             if isinstance(result, Fitted):
                 found[name] = result
+                if hooks.on_end is not None:
+                    hooks.on_end(result.module)
                 continue
             diverged[kind_of(name)] = result
             warnings.warn(f"expert {name} left out: {result}", DJGNNWarning, stacklevel=2)

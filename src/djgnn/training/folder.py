@@ -262,36 +262,43 @@ def read_predictions(folder: str | Path) -> list[list[str]]:
     place = Path(folder).expanduser()
     card = read_card(place)
     check_files(place, card)
-    return prediction_rows(place, card)
+    return list(prediction_rows(place, card))
 
 
-def prediction_rows(place: Path, card: dict[str, Any]) -> list[list[str]]:
-    """The stored predictions of a run whose files were checked, see :func:`read_predictions`."""
-    path = place / PREDICTIONS
-    try:
-        text = read_limited(own_file(place, PREDICTIONS), TABLE_BYTES).decode("utf-8")
-        rows = list(csv.reader(io.StringIO(text, newline="")))  # names keep their line ends
-    except (InputError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: damaged, it cannot be read ({error}); {REMEDY}") from error
+def prediction_rows(place: Path, card: dict[str, Any]) -> Iterator[list[str]]:
+    """The rows of :func:`read_predictions`, of a run whose files were checked, one by one."""
+    path, rows, number = place / PREDICTIONS, _table_rows(place), 1
     wanted = [*COLUMNS, *(f"p({name})" for name in card["data"]["classes"])]
-    if "files" not in card:  # version 0.1 had fewer columns
-        wanted = rows[0] if rows and rows[0][:4] == wanted[:4] else wanted
-    if not rows or rows[0] != wanted:
-        got = shorten(",".join(rows[0]) if rows else "")
+    header = next(rows, [])
+    if "files" not in card and header[:4] == wanted[:4]:  # version 0.1 had fewer columns
+        wanted = header
+    if header != wanted:
+        got = shorten(",".join(header))
         raise InputError(f"{path}: damaged, it has other columns; {REMEDY} (got {got})")
-    for number, row in enumerate(rows, start=1):
+    yield header
+    for number, row in enumerate(rows, start=2):
         if len(row) != len(wanted):
             raise InputError(
                 f"{path}: damaged, row {number} must have {len(wanted)} fields; {REMEDY} "
                 f"(got {len(row)})"
             )
+        yield row
     count = card["data"]["num_nodes"]
-    if len(rows) != count + 1:
+    if number != count + 1:
         raise InputError(
             f"{path}: damaged, it must have one row for each of {count} nodes; {REMEDY} "
-            f"(got {len(rows) - 1})"
+            f"(got {number - 1})"
         )
-    return rows
+
+
+def _table_rows(place: Path) -> Iterator[list[str]]:
+    try:
+        content = io.BytesIO(read_limited(own_file(place, PREDICTIONS), TABLE_BYTES))
+        # names keep their line ends
+        yield from csv.reader(io.TextIOWrapper(content, "utf-8", newline=""))
+    except (InputError, UnicodeDecodeError, csv.Error) as error:
+        path = place / PREDICTIONS
+        raise InputError(f"{path}: damaged, it cannot be read ({error}); {REMEDY}") from error
 
 
 def read_history(folder: str | Path) -> tuple[EpochRecord, ...]:

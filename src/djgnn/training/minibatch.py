@@ -130,7 +130,7 @@ class BatchPasses:
 
     def added(self, nodes: Tensor) -> Tensor:
         """See :meth:`djgnn.training.passes.ViewPasses.added`; batch by batch."""
-        return self.batched.added(nodes, self.tables(), self.batch_size)
+        return torch.cat([*self.batched.added(nodes, self.tables(), self.batch_size)])
 
     @property
     def encoding(self) -> Encoding | None:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,8 @@ from scipy.sparse.csgraph import connected_components
 from djgnn.graph import Graph, Split
 from djgnn.training.conformal import class_sets
 
-SPECIAL, MANY_TEXTS = re.compile('[",\r\n]'), 100_000
-"""What a cell of a CSV file may need quotes for; from how many numbers on texts are looked up."""
+SPECIAL = re.compile('[",\r\n]')
+"""What a cell of a CSV file may need quotes for."""
 COLUMNS = ("node", "prediction", "probability", "margin", "label", "part", "flags", "set")
 
 
@@ -83,20 +82,16 @@ def _six(shares: NDArray[np.float32]) -> list[str]:
     """Shares with six digits after the point, ``[n]``.
 
     A million times a number of single precision is exact in double precision, so rounding it is
-    rounding the decimal number, ties to even; the texts of many are looked up.
+    rounding the decimal number, ties to even; its digits are those of the whole number.
     """
-    millionths = np.rint(shares.astype(np.float64) * 1e6)
-    few = shares.size < MANY_TEXTS or shares.dtype != np.float32
-    if few or not ((millionths >= 0) & (millionths <= 10**6)).all():
+    rounded = np.rint(shares.astype(np.float64) * 1e6)
+    if shares.dtype != np.float32 or not ((rounded >= 0) & (rounded <= 10**6)).all():
         return [f"{share:.6f}" for share in shares.tolist()]
-    texts = _texts()
-    return [texts[i] for i in millionths.astype(np.int64).tolist()]
-
-
-@cache
-def _texts() -> list[str]:
-    """All numbers from 0 to 1 with six digits after the point."""
-    return [f"{i / 10**6:.6f}" for i in range(10**6 + 1)]
+    millionths, texts = rounded.astype(np.int64), np.full((shares.size, 8), ord("."), np.uint8)
+    for place, power in zip((0, *range(2, 8)), range(6, -1, -1), strict=True):
+        texts[:, place] = ord("0") + millionths // 10**power % 10
+    found: list[str] = texts.view("S8")[:, 0].astype("U8").tolist()
+    return found
 
 
 def node_flags(graph: Graph, anchors: NDArray[np.bool_]) -> list[str]:

@@ -83,7 +83,8 @@ class Hooks:
         checkpoint: Where the run is kept; one that exists is continued, to the same end.
         observer: Called after every epoch with its record, the model, the first half of the
             evaluation (where the model has one) and all logits.
-        on_end: Called after the training of every expert, once its memory is free.
+        on_end: Called with every expert once it is trained; from then on only its weights are
+            asked for, by whoever stores or records it.
         on_plan: Called after the first fold of a cross-fitted mixture, with the names of the
             members of all folds that belong to kinds which the others train.
         on_trained: Called once nothing is trained any more; the calibration comes next.
@@ -93,6 +94,6 @@ class Hooks:
     stop: Callable[[], bool] | None = None
     checkpoint: Checkpoint | None = None
     observer: Observer | None = None
-    on_end: Callable[[], None] | None = None
+    on_end: Callable[[nn.Module], None] | None = None
     on_plan: Callable[[Sequence[str]], None] | None = None
     on_trained: Callable[[], None] | None = None

@@ -263,7 +263,8 @@ def load_model(
             f"{path}: damaged, missing, or not the weights of this configuration and graph; "
             f"restore the file or fit again (got {' '.join(str(error).split())[:300]})"
         ) from error
-    if not all(bool(torch.isfinite(value).all()) for value in state.values()):
+    # Of another mapping of the file: what is not used of this one takes no memory.
+    if not all(bool(torch.isfinite(value).all()) for value in load_file(path).values()):
         raise InputError(f"{path}: holds weights that are not finite; fit again")
     module.to(device).eval()
     inputs = djgnn_inputs(module, graph, device)

@@ -15,8 +15,9 @@ from djgnn.training.distributed.exchange import swap
 from djgnn.training.distributed.group import Group
 from djgnn.training.distributed.shard import Shard
 
-FIRST_SHARE = 0.8
-"""Rows of the first process, of those of another one: it has the whole graph beside them."""
+WHOLE, LEAST = 0.2, 0.1
+"""By what part of all rows the first process has fewer than each other one, for it has the whole
+graph and the weights of all experts beside them; and what it has at least, of what they have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,7 @@ class OwnRows:
             directed: Whether it differs from its transpose.
         """
         a: Any = adjacency
-        how = (group.size, 0, FIRST_SHARE)
+        how = (group.size, 0, max(LEAST, (1 - (group.size - 1) * WHOLE) / (1 + WHOLE)))
         bounds = group.shared(lambda: Shard.balanced(np.diff(a.indptr), *how).bounds)
         shard = Shard(bounds, group.rank)
         outgoing = own_rows(group, shard, a)
