@@ -13,10 +13,11 @@ import torch
 from djgnn.graph import heterophilic_sbm
 from djgnn.model import columns, table, trees
 from djgnn.model.columns import Surroundings, product
+from djgnn.model.forest import Forest
 from djgnn.model.plain import LabelPropagation
 from djgnn.model.subspace import leading_subspace
 from djgnn.model.table import leaves
-from djgnn.model.trees import BoostedTrees, Forest
+from djgnn.model.trees import BoostedTrees
 
 GRAPH = heterophilic_sbm(160)
 NEAR = Surroundings.of(GRAPH.adjacency)

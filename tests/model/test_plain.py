@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 
 from djgnn.graph import Graph, arrivals, heterophilic_sbm
-from djgnn.model import trees
+from djgnn.model import forest, trees
 from djgnn.model.columns import (
     ROUNDING,
     Surroundings,
@@ -25,9 +25,10 @@ from djgnn.model.columns import (
     reduction,
     singular_places,
 )
+from djgnn.model.forest import FOREST, Forest
 from djgnn.model.operators import WholeGraph
 from djgnn.model.plain import ABSENT, ClassShares, LabelPropagation, PlainExpert
-from djgnn.model.trees import FOREST, ROUNDS, BoostedTrees, Forest
+from djgnn.model.trees import ROUNDS, BoostedTrees
 
 KINDS = (ClassShares, LabelPropagation, BoostedTrees, Forest)
 
@@ -205,8 +206,8 @@ def test_a_forest_is_scikit_learns(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_forest_on_a_device_says_the_same_bits(
     rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trees, "DEVICE_ROWS", rows)
-    monkeypatch.setattr(trees, "DEVICE_TREES", 30)
+    monkeypatch.setattr(forest, "DEVICE_ROWS", rows)
+    monkeypatch.setattr(forest, "DEVICE_TREES", 30)
     graph = GRAPHS["directed"]
     made: Any = learned(Forest, graph, np.arange(graph.num_nodes) % 2 == 0)
     table = made.columns(features(graph), Surroundings.of(graph.adjacency))

@@ -21,11 +21,12 @@ from torch import Tensor, nn
 from djgnn.graph.operator import SparseOperator
 from djgnn.model.config import PLAIN_NAMES, Expert, ModelConfig
 from djgnn.model.djgnn import DJGNN
+from djgnn.model.forest import Forest
 from djgnn.model.mixed import Mixed
 from djgnn.model.operators import EdgeMemory, Parts, adjacency_matrix
 from djgnn.model.plain import ClassShares, LabelPropagation, TableExpert
 from djgnn.model.profile import Profile
-from djgnn.model.trees import BoostedTrees, Forest
+from djgnn.model.trees import BoostedTrees
 
 _ALONE: dict[str, Any] = {"jumps": False, "homophilic": False, "structure": False}
 EXPERTS: dict[Expert, dict[str, Any]] = {

@@ -1,5 +1,6 @@
 """Which columns a model lives on: what its score loses when their values change places."""
 
+import math
 import time
 import warnings
 from typing import Any
@@ -63,29 +64,31 @@ def importance(
         return {}
     if config.training.batch_size is not None:
         return {"importance_note": "importance of features: not measured in mini-batches"}
-    rough = _pass_seconds(fitted) * REPEATS * len(groups)
-    if rough > 1.5 * SECONDS and not asked:
+    passes = REPEATS * len(groups)
+    rough = _pass_seconds(fitted) * passes
+    if rough > 3 * SECONDS and not asked:
         return _too_long(rough)
     parts, device = _parts(graph, fitted, held), next(fitted.module.parameters()).device
     fixed = [_logits(fitted.module, inputs, *part, blind=True) for part in parts]
     y = np.asarray(graph.y)[np.concatenate([rows for _, rows in parts])]
 
-    def judged(x: Any) -> float:
+    def judged(x: Any, until: float = math.inf) -> float:
         given = (dense_or_sparse(x, device), inputs[1])
-        answers = [
-            _answer(fitted.module, {**known, **_logits(fitted.module, given, *part)}, part[0])
-            for known, part in zip(fixed, parts, strict=True)
-        ]
+        answers = []
+        for known, part in zip(fixed, parts, strict=True):
+            seen = _logits(fitted.module, given, *part, until)
+            answers.append(_answer(fitted.module, {**known, **seen}, part[0]))
         found = decision(torch.cat(answers), graph.metric).cpu().numpy()
         return score(found, y, graph.metric)
 
     begun = time.perf_counter()
-    whole = judged(graph.x)
+    until = math.inf if asked else begun + SECONDS / passes
+    try:
+        whole = judged(graph.x, until)
+    except TimeoutError:
+        return _too_long(max(rough, (time.perf_counter() - begun) * passes))
     if not np.isfinite(whole):
         return {}
-    needed = (time.perf_counter() - begun) * REPEATS * len(groups)
-    if needed > SECONDS and not asked:
-        return _too_long(needed)
     rng = np.random.default_rng(seed)
     found = []
     for name, columns in groups.items():
@@ -156,11 +159,22 @@ def _parts(graph: Graph, fitted: Fitted, held: HeldOut) -> list[tuple[int, NDArr
 
 @torch.no_grad()
 def _logits(
-    model: Any, inputs: tuple[Any, Any], fold: int, rows: NDArray[np.int64], blind: bool = False
+    model: Any,
+    inputs: tuple[Any, Any],
+    fold: int,
+    rows: NDArray[np.int64],
+    until: float = math.inf,
+    blind: bool = False,
 ) -> dict[str, Tensor]:
-    """Of the members that see features, or of those that do not."""
+    """Of the members that see features, or of those that do not.
+
+    Raises:
+        TimeoutError: If it takes until then.
+    """
     found = {}
     for member in members(model, fold):
+        if time.perf_counter() > until:
+            raise TimeoutError
         if (kind_of(member.name) in BLIND) == blind:
             own, module = member.inputs_of(inputs), member.module.eval()
             if isinstance(module, TableExpert):
