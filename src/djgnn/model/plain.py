@@ -100,7 +100,11 @@ class TableExpert(nn.Module):
         near = surroundings(graph, later)
         whole = [as_matrix(part) for part in (x, features)]
         stacked = sp.csr_array(sp.vstack(whole)) if sp.issparse(whole[0]) else np.vstack(whole)
-        return self.table_logits(stacked, near)[self.num_nodes :]
+        return self.later_logits(stacked, near)
+
+    def later_logits(self, x: Any, near: Surroundings) -> Tensor:
+        """Of the nodes after the known ones, ``[m, classes]``."""
+        return self.table_logits(x, near)[self.num_nodes :]
 
     def table_logits(self, x: Any, near: Surroundings) -> Tensor:
         """Of all nodes, known and later, ``[n, classes]``."""

@@ -142,6 +142,10 @@ class TreeTable(PlainExpert):
         """What the trees say of all nodes."""
         return self.of_table(self.columns(x, near))
 
+    def later_logits(self, x: Any, near: Surroundings) -> Tensor:
+        """Of the nodes after the known ones; the trees see no others."""
+        return self.logits(self.of_table(self.columns(x, near)[self.num_nodes :]))
+
     def some(self, x: Any, graph: WholeGraph, rows: NDArray[np.int64]) -> Tensor:
         """Logits of some nodes; the trees see no others."""
         return self.logits(self.of_table(self.columns(*self.whole(x, graph))[rows]))
