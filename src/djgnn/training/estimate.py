@@ -53,7 +53,7 @@ directed graphs have those of the expert that is nearest to them."""
 BEST_EPOCH = 60
 """A usual best epoch, with a patience of so many epochs after it."""
 TREE_NODES = 20_000
-TREE_SECONDS = {"boosting": 6.5e-5, "forest": 3.5e-4}
+TREE_SECONDS = {"boosting": 2.8e-5, "forest": 2.3e-4}
 """Seconds of a step for a node, on graphs that are too large to try it."""
 OTHER_FOLDS = 0.25
 """Chance that a network that must prove itself in the first fold is trained in the others."""
