@@ -171,23 +171,22 @@ def plot(rows: list[Row], file: str, clock: str = "seconds") -> None:
     import matplotlib.pyplot as plt
 
     shapes = list(dict.fromkeys(row["shape"] for row in rows))
-    figure, axes = plt.subplots(2, len(shapes), figsize=(5 * len(shapes), 7), squeeze=False)
-    for column, shape in enumerate(shapes):
-        for axis, unit, label in zip(
-            axes[:, column],
-            (clock, "mib"),
-            ({"cpu": "CPU seconds"}.get(clock, clock), "peak MiB"),
-            strict=True,
-        ):
-            for phase in dict.fromkeys(row["phase"] for row in rows):
-                chosen = [r for r in rows if (r["shape"], r["phase"]) == (shape, phase)]
-                line = [(r["nodes"], r[unit]) for r in chosen if r[unit] > 0]
-                if line:
-                    axis.loglog(*zip(*line, strict=True), marker="o", label=phase)
+    figure, axes = plt.subplots(
+        len(shapes), 2, figsize=(11, 4 * len(shapes)), squeeze=False, layout="constrained"
+    )
+    units = ((clock, {"cpu": "CPU seconds"}.get(clock, clock)), ("mib", "peak MiB"))
+    for across, shape in zip(axes, shapes, strict=True):
+        own = [row for row in rows if row["shape"] == shape and row["seconds"] > 0]
+        sizes = sorted({row["nodes"] for row in own})
+        for axis, (unit, label) in zip(across, units, strict=True):
+            for phase in dict.fromkeys(row["phase"] for row in own):
+                line = [(r["nodes"], r[unit]) for r in own if r["phase"] == phase and r[unit] > 0]
+                axis.loglog(*zip(*line, strict=True), marker="o", label=phase)
             axis.set(xlabel="nodes", ylabel=label, title=shape)
+            axis.set_xticks(sizes, [f"{n:,d}" for n in sizes])
+            axis.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
             axis.grid(alpha=0.3)
-    axes[0, -1].legend(fontsize=8)
-    figure.tight_layout()
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right center")
     figure.savefig(file, dpi=100)
 
 
