@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 
 from djgnn.errors import InputError
 from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.model.config import EXPERT_NAMES
-from djgnn.training import Fitted, RunConfig, resolve, train
+from djgnn.training import Fitted, RunConfig, checkpoint, resolve, train
 from djgnn.training.checkpoint import Checkpoint, fingerprint
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.loop import ExpertRecord
@@ -310,6 +311,38 @@ def test_how_often_is_a_matter_of_time(tmp_path: Path) -> None:
     written.clear()
     run(SOME, checkpoint=Counted(tmp_path / "experts" / "run", "k", every=3600))
     assert len(written) == len(SOME["experts"])
+
+
+def test_what_has_ended_is_stored_without_what_would_go_on(tmp_path: Path) -> None:
+    def kinds(file: Path) -> set[str]:
+        with safe_open(file, framework="pt") as stored:
+            return {key.split(".")[0] for key in stored.keys()}  # noqa: SIM118
+
+    run({"epochs": 3}, checkpoint=Checkpoint(tmp_path / "ended", "k"))
+    run({"epochs": 3}, checkpoint=Checkpoint(tmp_path / "stopped", "k"), stop=After(2))
+    assert kinds(tmp_path / "stopped") - kinds(tmp_path / "ended") == {
+        "module",
+        "adam",
+        "generator",
+    }
+
+
+def test_writing_takes_a_tenth_of_the_time_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
+
+    def slowly(*_: object) -> None:
+        now[0] += 5
+
+    monkeypatch.setattr(checkpoint, "flush", slowly)
+    written = Checkpoint(tmp_path / "run", "k", every=10)
+    run({"epochs": 3}, checkpoint=written)
+    now[0] += 49
+    assert not written.due
+    now[0] += 1
+    assert written.due
 
 
 def test_what_is_no_checkpoint_of_this_run_is_refused(tmp_path: Path) -> None:

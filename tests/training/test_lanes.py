@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import threading
 from collections.abc import Callable
+from concurrent.futures.thread import BrokenThreadPool
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 import torch
 
 from djgnn.graph import cross_folds, heterophilic_sbm, random_splits
-from djgnn.training import Fitted, RunConfig, experts, resolve, threads, train
+from djgnn.training import Fitted, RunConfig, experts, lanes, resolve, threads, train
 from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.expert import Training
 from djgnn.training.inputs import build_djgnn
@@ -53,6 +55,19 @@ def same(one: Fitted, other: Fitted) -> None:
     ours, theirs = one.module.state_dict(), other.module.state_dict()
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(ours[key], theirs[key]) for key in ours)
+
+
+def test_a_lane_that_cannot_be_opened_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(number: int) -> None:
+        raise RuntimeError("no stream")
+
+    monkeypatch.setattr(lanes, "_with_threads", failing)
+    trainings: Any = [(lambda hooks: None, Hooks())]
+    with (
+        contextlib.closing(lanes.in_turn(trainings, [True], 1)) as results,
+        pytest.raises(BrokenThreadPool),
+    ):
+        next(results)()
 
 
 @pytest.mark.parametrize("folds", [None, 2])
