@@ -111,11 +111,41 @@ def test_other_points_may_coincide_than_in_the_search_before(
 @pytest.mark.parametrize("path", ["all pairs", "tiles"])
 def test_twins_share_their_lists(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     take(path, monkeypatch)
-    monkeypatch.setattr(triton_search, "ROWS", 8)  # few rows: several programs share the points
+    for name in ("ROWS", "FEW_ROWS"):  # few rows: several programs share the points
+        monkeypatch.setattr(triton_search, name, 8)
     labels = np.random.default_rng(0).integers(0, POINTS // 2, POINTS)
     twins = TwinClasses.from_labels(labels).to(DEVICE)
     points = draw("uniform", twins.num_classes, 3)
     assert right(points, twins, 6)
+
+
+def test_lists_known_before_only_bound_those_of_all_pairs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(triton_search, "FEW_ROWS", 8)
+    labels = np.random.default_rng(0).integers(0, POINTS // 2, POINTS)
+    twins, memory = TwinClasses.from_labels(labels).to(DEVICE), SearchMemory()
+    points = draw("uniform", twins.num_classes, 3)
+    for step in range(3):
+        moved = points + 0.01 * step * points.square()
+        moved[step] = moved[step + 1]
+        assert right(moved, twins, 6, memory), step
+        assert memory.lists is not None
+        assert bool((memory.lists >= 0).all())
+    held = memory.lists
+    assert right(draw("lattice", twins.num_classes, 3), twins, 6, memory)  # far from there
+    assert memory.lists is held  # where a CUDA graph looks for it
+    other = TwinClasses.from_labels(np.arange(twins.num_classes)).to(DEVICE)
+    assert right(points, other, 6, memory)  # as many classes, of other nodes
+    assert right(points, other, 4, memory)
+
+
+def test_what_is_known_is_used() -> None:
+    """Beyond the bound nothing is looked for: with a wrong one there are gaps."""
+    points = draw("uniform", 40, 2)
+    known = torch.arange(40, dtype=torch.int32, device=DEVICE)[:, None]  # each node itself
+    names, _ = triton_search.nearest_of_all_pairs(points, 3, known)
+    assert ((names < 40).sum(dim=1) == 1).all()
 
 
 @pytest.mark.parametrize("whole", [True, False])

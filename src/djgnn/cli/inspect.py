@@ -39,16 +39,19 @@ def inspect(
     if cost:  # what a fit imports as well is no part of the measures
         import_module("sklearn.cluster")
     read = perf_counter() - start
-    found = {**measure_graph(graph, seed), "cost": None}
-    measured = perf_counter() - start - read
-    if cost and graph.y is not None:
-        where = choose_device(device)
-        try:
-            ready, config = with_splits(graph, config, seed=seed)
-            with training_memory(largest_block(config, ready, where.type)):
-                found["cost"] = asdict(estimate(ready, config, 0, where, read, measured))
-        except InputError:
-            pass  # nothing to learn from: `fit` says what is missing
+    with Console(stderr=True).status("measuring the graph") as status:
+        found = {**measure_graph(graph, seed), "cost": None}
+        measured = perf_counter() - start - read
+        if cost and graph.y is not None:
+            status.update("training for a moment, to tell what a fit costs here (--no-cost)")
+            where = choose_device(device)
+            try:
+                ready, config = with_splits(graph, config, seed=seed)
+                with training_memory(largest_block(config, ready, where.type)):
+                    about = (ready, config, 0, where, read, measured, seed)
+                    found["cost"] = asdict(estimate(*about))
+            except InputError:
+                pass  # nothing to learn from: `fit` says what is missing
     if not as_json:
         _print(found)
     print_json(found, as_json)

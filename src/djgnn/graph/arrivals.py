@@ -72,7 +72,7 @@ def arrivals(later: Graph, known: Graph) -> tuple[Arrivals, NDArray[np.int64]]:
         >>> new.outgoing.toarray().tolist(), new.incoming.toarray().tolist(), place.tolist()
         ([[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]], [0, 1, -1, -1])
     """
-    place = _places(later, known)
+    place = places(later, known)
     node = np.flatnonzero(place < 0)
     new = np.full(later.num_nodes, -1, dtype=np.int64)
     new[node] = np.arange(node.size)
@@ -96,7 +96,7 @@ def arrivals(later: Graph, known: Graph) -> tuple[Arrivals, NDArray[np.int64]]:
     return found, place
 
 
-def _places(later: Graph, known: Graph) -> NDArray[np.int64]:
+def places(later: Graph, known: Graph) -> NDArray[np.int64]:
     """For every node of `later` its number in `known`, -1 if it is new."""
     number = {name: i for i, name in enumerate(known.names())}
     return np.array([number.get(name, -1) for name in later.names()], dtype=np.int64)
@@ -155,6 +155,13 @@ def _check_columns(name: str, theirs: Sequence[str], ours: Sequence[str]) -> Non
         raise InputError(f"{name}: {problem} (got columns {shorten(theirs)})")
 
 
+def _counted(source: NDArray[np.int64], target: NDArray[np.int64], n: int) -> sp.csr_array:
+    """How often each edge is listed."""
+    found = sp.csr_array((np.ones(source.size), (source, target)), shape=(n, n))
+    found.sum_duplicates()
+    return found
+
+
 def check_related(later: Graph, known: Graph) -> None:
     """Refuse a graph in which names mean something else than in the one that was fitted.
 
@@ -168,7 +175,7 @@ def check_related(later: Graph, known: Graph) -> None:
         Traceback (most recent call last):
         djgnn.errors.InputError: graph: ...
     """
-    place, n = _places(later, known), known.num_nodes
+    place, n = places(later, known), known.num_nodes
     problem = ""
     if (place < 0).all():
         problem = "has no node of the one this classifier was fitted on"
@@ -182,10 +189,9 @@ def check_related(later: Graph, known: Graph) -> None:
     else:
         ends = place[later.edge_index]
         source, target = ends[:, (ends >= 0).all(axis=0)]
-        ones = (np.ones(known.num_edges), (known.edge_index[0], known.edge_index[1]))
-        there = sp.csr_array(ones, shape=(n, n))
-        there.sum_duplicates()
-        shared = int((there[source, target] > 0).sum()) if source.size else 0
+        there = _counted(known.edge_index[0], known.edge_index[1], n)
+        there.data[:] = 1
+        shared = int(_counted(source, target, n).multiply(there).sum())
         if 2 * shared < source.size:
             problem = (
                 f"is not the one this classifier was fitted on: of its {source.size} edges between "

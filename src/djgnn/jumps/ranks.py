@@ -145,7 +145,9 @@ def arrival_ranks(new: Tensor, u: Tensor, twins: TwinClasses, num_ranks: int) ->
     if num_ranks == 0 or m == 0:
         return torch.empty(m, num_ranks, dtype=torch.int64, device=u.device)
     points, queries = u.detach()[twins.representative].double(), new.detach().double()
-    search = choose_engine("auto", points)
+    points, twins, _ = merge_coincident(points, twins)
+    # Also beside a GPU: to compare all pairs takes longer there than a tree does here.
+    search = choose_engine("auto", points.cpu())
     known = nearest_nodes(points, twins, min(num_ranks, n), search, queries)
     squares = (points[twins.class_of[known]] - queries[:, None]).square().sum(dim=2)
     own_place = (squares == 0).sum(dim=1)[:, None]

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from djgnn.jumps.twins import TwinClasses
+
 # Parts of a cut. Four give tiles as small as two do, with half of the sorts.
 WAYS = 4
 # Bits of a sort's keys: a radix sort of 32-bit numbers takes half the passes of one of 64.
@@ -108,7 +110,8 @@ class SearchMemory:
     bound those to the new ones. The result depends on neither: boxes and bounds are computed from
     the new positions. `by_products` says which of two exact kernels was found faster for this
     order, `reached` how many boxes a search in the new order had to look into for a point, and
-    `group` which points coincided.
+    `group` which points coincided. `lists` are the classes of all lists, where all pairs are
+    compared, and `twins` what they are classes of.
 
     Example:
         >>> SearchMemory().age
@@ -122,6 +125,20 @@ class SearchMemory:
     reached: float = 0.0
     age: int = 0
     group: Tensor | None = None
+    lists: Tensor | None = None
+    twins: TwinClasses | None = None
+
+    def lists_of(self, twins: TwinClasses, width: int) -> Tensor:
+        """The lists of the last search among these classes, -1 before the first, ``[m, width]``.
+
+        The next ones are written over them, also by a CUDA graph.
+        """
+        held, shape = self.lists, (twins.num_classes, width)
+        if held is None or self.twins is not twins or held.shape != shape:
+            device = twins.class_of.device
+            held = torch.full(shape, -1, dtype=torch.int32, device=device)
+            self.lists, self.twins = held, twins
+        return held
 
     def renumber(self, group: Tensor | None, points: int, count: int) -> None:
         """Name points as the next search does: other ones may coincide than in the last.

@@ -172,20 +172,36 @@ def nearest_kernel(
 
 @kernel
 def all_pairs_kernel(
-    points, out_names, out_best, num_points, num_tiles, splits,
+    points, known, out_names, out_best, num_points, num_tiles, splits,
     P: tl.constexpr, Q: tl.constexpr, SLOTS: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr,
+    WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """The Q least (squared distance in float64, point) of ROWS points among a share of all."""
+    """The Q least (squared distance in float64, point) of ROWS points among a share of all.
+
+    Of the points that are not nearer than the last of WIDTH known ones none is looked for; -1
+    stands for nobody known.
+    """
     r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     split = tl.program_id(1)
     here = tl.minimum(r, num_points - 1)
     best, names = _empty_lists(Q, SLOTS, ROWS, tl.float64)
     worst, worst_name = _worst_of(best, names)
-    bound = tl.zeros([ROWS], tl.float64) + 1.0e300
+    stride = num_tiles * TILE
+    bound = tl.zeros([ROWS], tl.float64)
+    for k in range(WIDTH):
+        who = tl.load(known + here.to(tl.int64) * WIDTH + k)
+        far = tl.zeros([ROWS], tl.float64)
+        for d in tl.static_range(P):
+            gap = tl.load(points + d * stride + tl.maximum(who, 0)) - tl.load(
+                points + d * stride + here
+            )
+            far += gap * gap
+        bound = tl.maximum(bound, tl.where(who < 0, 1.0e300, far))
+    bound = tl.minimum(bound + bound * 1e-9, 1.0e300)  # two ways to round, and to take roots
     for t in range(split, num_tiles, splits):
         columns = t * TILE + tl.arange(0, TILE)
-        squares = _squares(points, num_tiles * TILE, here, columns, tl.float64, P)
-        passing = tl.min(squares, axis=0) <= worst
+        squares = _squares(points, stride, here, columns, tl.float64, P)
+        passing = tl.min(squares, axis=0) <= tl.minimum(worst, bound)
         if tl.max(passing.to(tl.int32), axis=0) > 0:
             best, names, worst, worst_name = _insert(
                 squares, columns, best, names, worst, worst_name, bound

@@ -23,15 +23,16 @@ MAX_DIMENSION = 64
 # Up to here comparing all pairs in float64 beats sorting them in space first.
 ALL_PAIRS = 1 << 15
 ALL_PAIRS_ELEMENTS = 1 << 24
-# Rows of a program and points of a tile, by measurement.
+# Rows of a program, of few points fewer, and points of a tile, by measurement.
 ROWS = 32
+FEW_ROWS, FEW_POINTS = 16, 8192
 TILE = 32
 PRODUCT_TILE = 64
 # Fetched beyond what is asked for, so that the float64 order of the list can be certified.
 SPARE = 2
 # Fewer programs than this leave parts of a large GPU idle.
 PROGRAMS = 1024
-ALL_PAIRS_PROGRAMS = 2048
+ALL_PAIRS_PROGRAMS = 4096
 # Places among which members_kernel looks for the first nodes, at most.
 MAX_LISTED = 2048
 # Above these, if a sample of points reaches many boxes, products beat boxes.
@@ -84,9 +85,12 @@ def gpu_rank_lists(
         points ``[m, p]``, result ``[m, R]``.
     """
     if capturable(points.shape[0], num_ranks):
-        candidates, squares = nearest_of_all_pairs(points, min(num_ranks, points.shape[0]))
+        known = (memory or SearchMemory()).lists_of(twins, num_ranks)
+        candidates, squares = nearest_of_all_pairs(points, min(num_ranks, points.shape[0]), known)
         # A root may join two squares, and lists are sorted by distances.
-        return first_members(twins, candidates, squares.sqrt(), num_ranks)
+        ranks = first_members(twins, candidates, squares.sqrt(), num_ranks)
+        known.copy_(twins.class_of[ranks])
+        return ranks
     inner, merged, group = merge_coincident(points, twins)
     if memory is not None:
         memory.renumber(group, len(points), len(inner))
@@ -238,27 +242,35 @@ def nearest_by_products(points: Tensor, order: Tensor, q: int) -> tuple[Tensor, 
     return names, best.amax(dim=1).double() + norm - _product_error(points)
 
 
-def nearest_of_all_pairs(points: Tensor, q: int) -> tuple[Tensor, Tensor]:
+def nearest_of_all_pairs(points: Tensor, q: int, known: Tensor) -> tuple[Tensor, Tensor]:
     """The q least (squared distance, index) of every point in float64, and more, in no order.
 
     One launch without host synchronisation; the fastest for some thousand points. As in
     :func:`nearest_of_tiles` several lists are given where rows are few, with some places empty.
 
+    Args:
+        points: Positions.
+        q: How many.
+        known: Points, the last of which need be no nearer than what is wanted; -1 for none. What
+            is farther than all of them may be left out.
+
     Shapes:
-        points ``[m, p]``, results ``[m, several * q]`` (int64 and float64).
+        points ``[m, p]``, known ``[m, width]`` (int32), results ``[m, several * q]`` (int64 and
+        float64).
     """
     from djgnn.jumps.triton_kernels import all_pairs_kernel
 
     m, p = points.shape
-    programs, tiles = -(-m // ROWS), -(-m // TILE)
+    rows = FEW_ROWS if m < FEW_POINTS else ROWS
+    programs, tiles = -(-m // rows), -(-m // TILE)
     splits = max(1, min(ALL_PAIRS_PROGRAMS // programs, programs // 4, MAX_LISTED // q**2))
     held = points.new_full((p, tiles * TILE), torch.inf, dtype=torch.float64)
     held[:, :m] = points.t()
     names = torch.empty(m, splits * q, dtype=torch.int64, device=points.device)
     best = torch.empty(m, splits * q, dtype=torch.float64, device=points.device)
     all_pairs_kernel[(programs, splits)](
-        held, names, best, m, tiles, splits,
-        P=p, Q=q, SLOTS=_power(q), ROWS=ROWS, TILE=TILE, num_warps=1,
+        held, known, names, best, m, tiles, splits,
+        P=p, Q=q, SLOTS=_power(q), ROWS=rows, TILE=TILE, WIDTH=known.shape[1], num_warps=1,
     )  # fmt: skip
     return names, best
 

@@ -42,7 +42,7 @@ class Surroundings:
     outgoing: sp.csr_array
     incoming: sp.csr_array
     both: sp.csr_array
-    made: dict[bool, Floats] = field(default_factory=dict)
+    made: dict[Any, Any] = field(default_factory=dict)
     mutual: bool = False
     """Whether all who see a node are seen by it."""
 
@@ -80,9 +80,11 @@ class Surroundings:
 
     def singular(self, directed: bool, width: int, device: torch.device) -> Floats:
         """The result of :func:`singular_places`, which several experts need."""
-        if directed not in self.made:
-            self.made[directed] = singular_places(self.ways(directed), width, device)
-        return self.made[directed]
+        key = ("singular", directed)
+        if key not in self.made:
+            self.made[key] = singular_places(self.ways(directed), width, device)
+        found: Floats = self.made[key]
+        return found
 
 
 def surroundings(graph: WholeGraph, later: Arrivals | None = None) -> Surroundings:

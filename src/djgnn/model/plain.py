@@ -98,9 +98,11 @@ class TableExpert(nn.Module):
             features ``[m, F]``, result ``[m, classes]``.
         """
         near = surroundings(graph, later)
-        whole = [as_matrix(part) for part in (x, features)]
-        stacked = sp.csr_array(sp.vstack(whole)) if sp.issparse(whole[0]) else np.vstack(whole)
-        return self.later_logits(stacked, near)
+        if "features" not in near.made:
+            whole = [as_matrix(part) for part in (x, features)]
+            sparse = sp.issparse(whole[0])
+            near.made["features"] = sp.csr_array(sp.vstack(whole)) if sparse else np.vstack(whole)
+        return self.later_logits(near.made["features"], near)
 
     def later_logits(self, x: Any, near: Surroundings) -> Tensor:
         """Of the nodes after the known ones, ``[m, classes]``."""

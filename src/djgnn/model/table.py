@@ -144,7 +144,16 @@ class TreeTable(PlainExpert):
 
     def later_logits(self, x: Any, near: Surroundings) -> Tensor:
         """Of the nodes after the known ones; the trees see no others."""
-        return self.logits(self.of_table(self.columns(x, near)[self.num_nodes :]))
+        owner, table = near.made.get("table", (None, None))
+        if owner is None or not self._sees_what(owner):
+            table = np.asfortranarray(self.columns(x, near)[self.num_nodes :])
+            near.made["table"] = (self, table)
+        return self.logits(self.of_table(table))
+
+    def _sees_what(self, other: TreeTable) -> bool:
+        """Whether the table of another expert is the same: boosting and forest of a fold."""
+        names = ("label", "prior", "projection", "vectors")
+        return all(torch.equal(getattr(self, name), getattr(other, name)) for name in names)
 
     def some(self, x: Any, graph: WholeGraph, rows: NDArray[np.int64]) -> Tensor:
         """Logits of some nodes; the trees see no others."""

@@ -127,15 +127,13 @@ class TrainConfig:
         if chance > rival and chance < math.inf:
             goal = min(goal, chance - LEAST_SHARE * (chance - rival))
         behind = losses[best] > goal and len(losses) > MOST_PATIENCE
-        mark, gain, most = 0, LEAST_GAIN, MOST_PATIENCE
+        gain, most = LEAST_GAIN, MOST_PATIENCE
         if behind:
             gain, most = MOST_GAIN, LEAST_PATIENCE
             before = min(losses[:-LEAST_PATIENCE])
             if losses[best] - CATCH_UP * (before - losses[best]) > goal:
                 return True
-        for epoch, loss in enumerate(losses):
-            if loss < (1 - gain) * losses[mark]:
-                mark = epoch
+        mark = last_gain(losses, gain)
         return len(losses) - 1 - mark >= min(max(mark, LEAST_PATIENCE), most)
 
     def decay(self, train_nodes: int) -> float:
@@ -241,6 +239,20 @@ def resolve(name: str = "default", dataset: str | None = None, **changes: Any) -
         own = yaml.safe_load(file.read_text("utf-8"))
         config = config.replace(**own["model"], **own["training"])
     return config.replace(**{key: value for key, value in changes.items() if value is not None})
+
+
+def last_gain(losses: Sequence[float], gain: float) -> int:
+    """The last epoch whose loss was lower by that share than at the one found before it.
+
+    Example:
+        >>> last_gain([1.0, 0.9, 0.899, 0.8, 0.85], 0.01)
+        3
+    """
+    mark = 0
+    for epoch, loss in enumerate(losses):
+        if loss < (1 - gain) * losses[mark]:
+            mark = epoch
+    return mark
 
 
 def current(options: Mapping[str, Any]) -> dict[str, Any]:

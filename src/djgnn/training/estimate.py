@@ -11,14 +11,14 @@ from djgnn.graph import Graph, Split
 from djgnn.graph.checks import check_trainable
 from djgnn.graph.table_rules import column_groups
 from djgnn.model import DJGNN, DJExperts
-from djgnn.model.config import PLAIN_NAMES
 from djgnn.model.experts import Member, kind_of, members
 from djgnn.model.plain import PlainExpert
-from djgnn.training.config import MANY_NODES, RunConfig, TrainConfig
+from djgnn.training.config import RunConfig, TrainConfig
 from djgnn.training.experts import ALWAYS
 from djgnn.training.importance import MOST_GROUPS, REPEATS, SECONDS
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets, fit
+from djgnn.training.pilot import expected_epochs, usual_epochs
 from djgnn.training.progress import Hooks
 from djgnn.training.provenance import PeakMemory
 from djgnn.training.threads import lanes, suitable_threads
@@ -28,30 +28,6 @@ PROBE_SECONDS = 1.5
 # Over hundreds of epochs the C library keeps some freed memory in fragments.
 FRAGMENTS = 1.15
 
-EPOCHS: dict[str, tuple[int, int]] = {
-    "shares": (1, 1),
-    "propagation": (4, 4),
-    "boosting": (6, 10),
-    "forest": (1, 1),
-    "features": (34, 285),
-    "profile": (37, 220),
-    "given": (72, 238),
-    "transposed": (31, 238),
-    "symmetric": (65, 238),
-    "hops": (41, 370),
-    "diffusion": (75, 292),
-    "rows": (58, 41),
-    "columns": (35, 41),
-    "deep": (38, 120),
-    "jumps": (62, 51),
-    "joint": (70, 79),
-}
-"""After how many epochs experts stop with ``patience="auto"``, on few and on many training nodes.
-On few: geometric means over texas, chameleon, squirrel, cora, fb100_reed98 and twitch_engb, as
-`benchmarks/estimate.py` prints them. On many: those of pubmed, split 0, and for experts that only
-directed graphs have those of the expert that is nearest to them."""
-BEST_EPOCH = 60
-"""A usual best epoch, with a patience of so many epochs after it."""
 TREE_NODES = 20_000
 TREE_SECONDS = {"boosting": 2.8e-5, "forest": 2.3e-4}
 """Seconds of a step for a node, on graphs that are too large to try it."""
@@ -61,7 +37,7 @@ EFFICIENCY = 0.85
 """Of experts that are trained at the same time, beside one after the other."""
 PASS = 0.3
 """Time of an evaluation as a share of that of an epoch."""
-TABLES_SECONDS, PAGE_SECONDS, NODE_SECONDS, PAGE_MIB = 1.0, 1.5, 2e-5, 110.0
+TABLES_SECONDS, PAGE_SECONDS, NODE_SECONDS, PAGE_MIB = 1.0, 2.2, 2e-5, 110.0
 """What predictions and page take at least, and what else for a node; memory of the page."""
 
 
@@ -98,8 +74,9 @@ def estimate(
     device: torch.device | str = "cpu",
     reading: float = 0.0,
     measures: float = 0.0,
+    seed: int = 0,
 ) -> CostEstimate:
-    """Run a few epochs of every training that a fit consists of, and extrapolate.
+    """Run a few epochs of every training that a fit consists of, some for longer, and extrapolate.
 
     Args:
         graph: With labels and a split.
@@ -108,6 +85,7 @@ def estimate(
         device: Where.
         reading: Seconds that starting and reading the graph took.
         measures: Seconds that its measures took, which the page has, too.
+        seed: Of weights and dropout.
 
     Raises:
         InputError: If the split has nothing to learn from or to select on.
@@ -115,7 +93,8 @@ def estimate(
     parts = graph.split(split)
     check_trainable(graph.y, parts.train, parts.val, graph.num_classes, graph.metric)
     with suitable_threads(graph, torch.device(device)) as threads:
-        return _probe(graph, parts, config, torch.device(device), threads, reading, measures)
+        spent = (reading, measures)
+        return _probe(graph, parts, config, torch.device(device), threads, spent, seed)
 
 
 def _probe(
@@ -124,11 +103,11 @@ def _probe(
     config: RunConfig,
     where: torch.device,
     threads: int,
-    reading: float,
-    measures: float,
+    before: tuple[float, float],
+    seed: int,
 ) -> CostEstimate:
     """The members of the first fold are tried; those of the others take as long."""
-    memory, begun = PeakMemory(where.type), time.perf_counter()
+    memory, begun, (reading, measures) = PeakMemory(where.type), time.perf_counter(), before
     module, inputs = build_djgnn(config, graph, where)
     targets = Targets.of(graph, parts, where)
     built, ready = time.perf_counter() - begun, memory.mib()
@@ -140,17 +119,19 @@ def _probe(
     for own in of_fold:
         if own.name not in steps:
             steps[own.name] = _plain_step(own, inputs, targets, training)
+    seconds = {kind_of(name): step for name, step in steps.items()}
     nodes = targets.train.numel()
-    spent = [
-        _times(kind, folds) * step * usual_epochs(kind, nodes, training)
-        for kind, step in ((kind_of(name), step) for name, step in steps.items())
-    ]
+    epochs: dict[str, float] = {kind: usual_epochs(kind, nodes, training) for kind in seconds}
+    epochs |= expected_epochs(trained, seconds, inputs, targets, training, seed)
+    kinds = [kind_of(own.name) for own in of_fold]
+    first = [seconds[kind] * epochs[kind] for kind in kinds]
+    others = [(_times(kind, folds) - 1) * t for kind, t in zip(kinds, first, strict=True)]
     epoch, soonest = sum(steps[own.name] for own in trained), 1
     while not training.ends([0.0] * soonest, 0):
         soonest += 1
     phases = {
         "reading": reading,
-        "training": built + max(max(spent), sum(spent) / max(1, EFFICIENCY * abreast)),
+        "training": built + _side_by_side([*first, *others], abreast),
         "predictions": TABLES_SECONDS + _importance(graph, PASS * sum(steps.values())),
         "report": built + measures + PAGE_SECONDS + NODE_SECONDS * graph.num_nodes,
     }
@@ -204,21 +185,19 @@ def _plain_step(
     return time.perf_counter() - begun
 
 
-def usual_epochs(kind: str, nodes: int, training: TrainConfig) -> int:
-    """How many epochs a kind of expert usually takes on so many training nodes.
+def _side_by_side(seconds: Sequence[float], lanes: int) -> float:
+    """Until the last of some trainings ends, each in the lane that is free first.
 
     Example:
-        >>> usual_epochs("deep", 100, TrainConfig(epochs=70, patience=None))
-        70
-        >>> usual_epochs("forest", 100, TrainConfig(epochs=70, patience=None))
-        1
+        >>> _side_by_side([1.0, 1.0, 4.0], 1)
+        6.0
+        >>> round(EFFICIENCY * _side_by_side([1.0, 1.0, 4.0], 2), 9)
+        5.0
     """
-    usual = EPOCHS.get(kind, EPOCHS["joint"])[nodes >= MANY_NODES]
-    if training.patience is None and kind not in PLAIN_NAMES:
-        usual = training.epochs
-    elif isinstance(training.patience, int) and kind not in PLAIN_NAMES:
-        usual = BEST_EPOCH + training.patience
-    return min(usual, training.epochs)
+    busy = [0.0] * lanes
+    for each in seconds:
+        busy[busy.index(min(busy))] += each
+    return max(busy) / (EFFICIENCY if lanes > 1 else 1)
 
 
 def _times(kind: str, folds: int) -> float:

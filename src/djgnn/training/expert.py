@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -102,6 +103,11 @@ class Training:
             if self.rates.ends(losses[:n], run.kept_epoch, rival, *self._bounds):
                 return n < len(losses)
         return not fitted.interrupted
+
+
+def seed_of(name: str, seed: int) -> int:
+    """By name: what becomes of an expert does not depend on which others there are."""
+    return seed + zlib.crc32(name.encode())
 
 
 def rates_of(expert: nn.Module, config: TrainConfig, nodes: int) -> TrainConfig:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -30,7 +29,7 @@ from djgnn.model.mixed import Mixed
 from djgnn.training import calibration
 from djgnn.training.config import TrainConfig
 from djgnn.training.evidence import Evidence, averaging_gain
-from djgnn.training.expert import Training
+from djgnn.training.expert import Training, seed_of
 from djgnn.training.inputs import initialize
 from djgnn.training.lanes import in_turn
 from djgnn.training.loop import ExpertRecord, Fitted, Targets
@@ -78,8 +77,7 @@ def fit_experts(
     hooks, folds = hooks or Hooks(), [targets] if isinstance(targets, Targets) else list(targets)
     found: dict[str, Fitted] = {}
     diverged: dict[str, FloatingPointError] = {}
-    # By name: what becomes of an expert does not depend on which others there are.
-    seeds = {name: seed + zlib.crc32(name.encode()) for name in module.names}
+    seeds = {name: seed_of(name, seed) for name in module.names}
     trainings = [
         Training(name, module, inputs, folds[k], config, seeds[name], k, len(folds) > 1)
         for name, k in zip(module.names, _folds_of(module), strict=True)

@@ -69,31 +69,33 @@ def importance(
     if rough > 3 * SECONDS and not asked:
         return _too_long(rough)
     parts, device = _parts(graph, fitted, held), next(fitted.module.parameters()).device
-    fixed = [_logits(fitted.module, inputs, *part, blind=True) for part in parts]
     y = np.asarray(graph.y)[np.concatenate([rows for _, rows in parts])]
 
-    def judged(x: Any, until: float = math.inf) -> float:
+    def seen(x: Any, until: float = math.inf) -> list[dict[str, Tensor]]:
         given = (dense_or_sparse(x, device), inputs[1])
-        answers = []
-        for known, part in zip(fixed, parts, strict=True):
-            seen = _logits(fitted.module, given, *part, until)
-            answers.append(_answer(fitted.module, {**known, **seen}, part[0]))
+        return [_logits(fitted.module, given, *part, until) for part in parts]
+
+    begun = time.perf_counter()
+    try:
+        now = seen(graph.x, math.inf if asked else begun + SECONDS / passes)
+    except TimeoutError:
+        return _too_long(max(rough, (time.perf_counter() - begun) * passes))
+    fixed = [_logits(fitted.module, inputs, *part, blind=True) for part in parts]
+
+    def judged(logits: list[dict[str, Tensor]]) -> float:
+        each = zip(parts, fixed, logits, strict=True)
+        answers = [_answer(fitted.module, {**a, **b}, part[0]) for part, a, b in each]
         found = decision(torch.cat(answers), graph.metric).cpu().numpy()
         return score(found, y, graph.metric)
 
-    begun = time.perf_counter()
-    until = math.inf if asked else begun + SECONDS / passes
-    try:
-        whole = judged(graph.x, until)
-    except TimeoutError:
-        return _too_long(max(rough, (time.perf_counter() - begun) * passes))
+    whole = judged(now)
     if not np.isfinite(whole):
         return {}
     rng = np.random.default_rng(seed)
     found = []
     for name, columns in groups.items():
         orders = (rng.permutation(graph.num_nodes) for _ in range(REPEATS))
-        drops = [whole - judged(permuted(graph.x, columns, order)) for order in orders]
+        drops = [whole - judged(seen(permuted(graph.x, columns, order))) for order in orders]
         error = float(np.std(drops, ddof=1)) / REPEATS**0.5
         found.append({"group": name, "drop": float(np.mean(drops)), "error": error})
     return {"importance": sorted(found, key=lambda each: -each["drop"])}

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from djgnn.errors import InputError
 from djgnn.graph import Graph, Split, arrivals, check_related, read_npz
+from djgnn.graph.arrivals import places
 from djgnn.graph.files import readable_file
 from djgnn.graph.given import bare, own_classes
 from djgnn.model import DJGNN, DJExperts
@@ -178,7 +179,7 @@ class StoredModel:
     def places(self, later: Graph) -> NDArray[np.int64]:
         """The number of every node of a later graph in the known one, -1 where it is new."""
         check_related(later, self.graph)
-        return arrivals(later, self.graph)[1]
+        return places(later, self.graph)
 
     def predict(self, later: Graph, only_new: bool = False) -> NDArray[np.float32]:
         """Calibrated probabilities of all nodes of a later graph, known and new.
