@@ -183,3 +183,13 @@ def test_what_a_fit_costs_is_told(djgnn, tmp_path: Path) -> None:
     bare = Graph(graph.edge_index, graph.num_nodes, name="bare")
     write_npz(bare, tmp_path / "own.npz")
     assert json.loads(djgnn("inspect", *own, "--json").stdout)["cost"] is None
+
+
+def test_a_graph_on_which_training_diverges_is_inspected_too(djgnn, tmp_path: Path) -> None:
+    graph = random_splits(heterophilic_sbm(60))
+    x = np.full((60, 2), 3e37, dtype=np.float32)
+    write_npz(Graph(graph.edge_index, 60, x, graph.y), tmp_path / "own.npz")
+    status, shown, message = djgnn("inspect", "--graph", tmp_path / "own.npz", "--json")
+    assert status == 0, message
+    assert json.loads(shown)["cost"] is None
+    assert "what a fit costs is not known" in message

@@ -52,6 +52,8 @@ def inspect(
                     found["cost"] = asdict(estimate(*about))
             except InputError:
                 pass  # nothing to learn from: `fit` says what is missing
+            except FloatingPointError as error:
+                warn(f"what a fit costs is not known: {error}")
     if not as_json:
         _print(found)
     print_json(found, as_json)
