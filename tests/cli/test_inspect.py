@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -187,8 +188,8 @@ def test_what_a_fit_costs_is_told(djgnn, tmp_path: Path) -> None:
 
 def test_a_graph_on_which_training_diverges_is_inspected_too(djgnn, tmp_path: Path) -> None:
     graph = random_splits(heterophilic_sbm(60))
-    x = np.full((60, 2), 3e37, dtype=np.float32)
-    write_npz(Graph(graph.edge_index, 60, x, graph.y), tmp_path / "own.npz")
+    x = np.full((graph.num_nodes, 2), 3e37, dtype=np.float32)
+    write_npz(dataclasses.replace(graph, x=x), tmp_path / "own.npz")
     status, shown, message = djgnn("inspect", "--graph", tmp_path / "own.npz", "--json")
     assert status == 0, message
     assert json.loads(shown)["cost"] is None
