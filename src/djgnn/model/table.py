@@ -31,6 +31,8 @@ WIDEST, DIRECT, PLACES, HOPS, PROFILE = 80, 40, 32, 1, 5
 the SVD of A; steps of the means; columns of :func:`djgnn.model.columns.degree_profile`."""
 MOST_EXAMPLES, LEAST_EXAMPLES = 50_000, 20
 """Training nodes that trees learn from where there are more, and of a class at least."""
+EVERY = slice(None)
+"""Rows of all nodes."""
 
 
 class TreeTable(PlainExpert):
@@ -87,12 +89,14 @@ class TreeTable(PlainExpert):
             matrix = matrix @ self.projection.cpu().numpy()
         return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
 
-    def columns(self, x: Any, near: Surroundings) -> NDArray[np.float32]:
-        """What the trees see of every node, known and later, ``[n, columns]``, column by column."""
+    def columns(
+        self, x: Any, near: Surroundings, rows: slice | NDArray[np.int64] = EVERY
+    ) -> NDArray[np.float32]:
+        """What the trees see of some nodes, known and later, ``[rows, columns]``, by columns."""
         n, first = near.both.shape[0], 0
-        found = np.empty((self.num_columns, n), dtype=np.float32)
+        found = np.empty((self.num_columns, np.arange(n)[rows].size), dtype=np.float32)
         for part in self._parts(x, near):
-            wide = part.reshape(n, -1)
+            wide = part.reshape(n, -1)[rows]
             place = found[first : first + wide.shape[1]]
             _fill(place, wide)
             first += len(place)
@@ -146,7 +150,7 @@ class TreeTable(PlainExpert):
         """Of the nodes after the known ones; the trees see no others."""
         owner, table = near.made.get("table", (None, None))
         if owner is None or not self._sees_what(owner):
-            table = np.asfortranarray(self.columns(x, near)[self.num_nodes :])
+            table = self.columns(x, near, slice(self.num_nodes, None))
             near.made["table"] = (self, table)
         return self.logits(self.of_table(table))
 
@@ -157,7 +161,7 @@ class TreeTable(PlainExpert):
 
     def some(self, x: Any, graph: WholeGraph, rows: NDArray[np.int64]) -> Tensor:
         """Logits of some nodes; the trees see no others."""
-        return self.logits(self.of_table(self.columns(*self.whole(x, graph))[rows]))
+        return self.logits(self.of_table(self.columns(*self.whole(x, graph), rows)))
 
     def of_table(self, table: NDArray[np.float32]) -> Floats:
         """What the trees say of rows, ``[rows, classes]``."""
