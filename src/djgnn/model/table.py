@@ -157,7 +157,8 @@ class TreeTable(PlainExpert):
     def _sees_what(self, other: TreeTable) -> bool:
         """Whether the table of another expert is the same: boosting and forest of a fold."""
         names = ("label", "prior", "projection", "vectors")
-        return all(torch.equal(getattr(self, name), getattr(other, name)) for name in names)
+        equal = (torch.equal(getattr(self, name), getattr(other, name)) for name in names)
+        return type(self).columns is type(other).columns and all(equal)
 
     def some(self, x: Any, graph: WholeGraph, rows: NDArray[np.int64]) -> Tensor:
         """Logits of some nodes; the trees see no others."""

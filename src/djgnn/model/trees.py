@@ -12,7 +12,7 @@ from scipy.special import softmax
 from torch import Tensor
 
 from djgnn.model.columns import Floats, Surroundings, in_blocks
-from djgnn.model.table import TreeTable, bounded, leaves
+from djgnn.model.table import EVERY, TreeTable, bounded, leaves
 
 LEAVES, FEW_LEAVES, MANY_NODES = 8, 4, 4000
 """Leaves of a tree, and where there are fewer than many training nodes."""
@@ -188,9 +188,11 @@ class FeatureTrees(BoostedTrees):
         """Learn the projection of the features."""
         self.observe_features(x)
 
-    def columns(self, x: Any, near: Surroundings) -> NDArray[np.float32]:
-        """The features, ``[n, columns]``."""
-        return np.asfortranarray(bounded(self.reduced(x)))
+    def columns(
+        self, x: Any, near: Surroundings, rows: slice | NDArray[np.int64] = EVERY
+    ) -> NDArray[np.float32]:
+        """The features, ``[rows, columns]``."""
+        return np.asfortranarray(bounded(self.reduced(x)[rows]))
 
 
 def threads_for(y: NDArray[np.int64]) -> int:
