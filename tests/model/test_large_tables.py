@@ -10,10 +10,11 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from djgnn.graph import heterophilic_sbm
+from djgnn.graph import Graph, arrivals, heterophilic_sbm
 from djgnn.model import columns, table, trees
 from djgnn.model.columns import Surroundings, product
 from djgnn.model.forest import Forest
+from djgnn.model.operators import WholeGraph
 from djgnn.model.plain import LabelPropagation
 from djgnn.model.subspace import leading_subspace
 from djgnn.model.table import leaves
@@ -139,3 +140,26 @@ def test_places_of_many_nodes_are_as_large_as_those_of_few(
     monkeypatch.setattr(columns, "MANY_NODES", 0)
     many = columns.places(ways, columns.singular_places(ways, 3))
     np.testing.assert_allclose(*(np.linalg.norm(each, axis=0) for each in (many, few)), rtol=0.01)
+
+
+def test_experts_of_the_same_labels_share_the_table_of_later_nodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inside = (GRAPH.edge_index < 150).all(axis=0)
+    known = Graph(GRAPH.edge_index[:, inside], 150, GRAPH.x[:150], GRAPH.y[:150])
+    new, _ = arrivals(GRAPH, known)
+    made, graph = [], WholeGraph(known.adjacency)
+    for kind, first in ((BoostedTrees, 0), (Forest, 0), (Forest, 1)):
+        expert = kind(known.num_features, GRAPH.num_classes, 150)
+        nodes = torch.arange(first, 150, 2)
+        expert.learn(nodes, torch.from_numpy(np.array(known.y))[nodes])
+        next(expert.steps(known.x, Surroundings.of(known.adjacency), 5))
+        made.append(expert)
+    tables: list[int] = []
+    parts = table.TreeTable._parts
+    monkeypatch.setattr(table.TreeTable, "_parts", lambda *given: tables.append(0) or parts(*given))
+    found = [each.arriving(known.x, graph, new, new.x) for each in made]
+    assert len(tables) == 2
+    for each, answer in zip(made, found, strict=True):
+        alone = each.arriving(known.x, WholeGraph(known.adjacency), new, new.x)
+        assert torch.equal(answer, alone)
