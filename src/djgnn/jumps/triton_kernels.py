@@ -178,8 +178,7 @@ def all_pairs_kernel(
 ):  # fmt: skip
     """The Q least (squared distance in float64, point) of ROWS points among a share of all.
 
-    Of the points that are not nearer than the last of WIDTH known ones none is looked for; -1
-    stands for nobody known.
+    Points that are farther away than all of WIDTH known ones are skipped; -1: none is known.
     """
     r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     split = tl.program_id(1)

@@ -251,8 +251,8 @@ def nearest_of_all_pairs(points: Tensor, q: int, known: Tensor) -> tuple[Tensor,
     Args:
         points: Positions.
         q: How many.
-        known: Points, the last of which need be no nearer than what is wanted; -1 for none. What
-            is farther than all of them may be left out.
+        known: The lists of an earlier search, -1 if there was none. Points that are farther away
+            than all of a list are skipped.
 
     Shapes:
         points ``[m, p]``, known ``[m, width]`` (int32), results ``[m, several * q]`` (int64 and

@@ -149,13 +149,13 @@ class TreeTable(PlainExpert):
     def later_logits(self, x: Any, near: Surroundings) -> Tensor:
         """Of the nodes after the known ones; the trees see no others."""
         owner, table = near.made.get("table", (None, None))
-        if owner is None or not self._sees_what(owner):
+        if owner is None or not self._same_table(owner):
             table = self.columns(x, near, slice(self.num_nodes, None))
             near.made["table"] = (self, table)
         return self.logits(self.of_table(table))
 
-    def _sees_what(self, other: TreeTable) -> bool:
-        """Whether the table of another expert is the same: boosting and forest of a fold."""
+    def _same_table(self, other: TreeTable) -> bool:
+        """Whether another expert has the same table, as boosting and forest of a fold do."""
         names = ("label", "prior", "projection", "vectors")
         equal = (torch.equal(getattr(self, name), getattr(other, name)) for name in names)
         return type(self).columns is type(other).columns and all(equal)

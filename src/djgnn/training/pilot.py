@@ -13,26 +13,28 @@ from djgnn.training.expert import Training, seed_of
 from djgnn.training.loop import Targets
 from djgnn.training.progress import Hooks
 
-EPOCHS: dict[str, tuple[int, int]] = {
-    "shares": (1, 1),
-    "propagation": (4, 4),
-    "boosting": (6, 10),
-    "forest": (1, 1),
-    "features": (41, 41),
-    "profile": (43, 43),
-    "given": (67, 67),
-    "transposed": (36, 36),
-    "symmetric": (59, 59),
-    "hops": (67, 67),
-    "diffusion": (72, 72),
-    "rows": (44, 44),
-    "columns": (36, 36),
-    "deep": (45, 126),
-    "jumps": (51, 51),
-    "joint": (60, 60),
+EPOCHS = {
+    "shares": 1,
+    "propagation": 4,
+    "boosting": 6,
+    "forest": 1,
+    "features": 41,
+    "profile": 43,
+    "given": 67,
+    "transposed": 36,
+    "symmetric": 59,
+    "hops": 67,
+    "diffusion": 72,
+    "rows": 44,
+    "columns": 36,
+    "deep": 45,
+    "jumps": 51,
+    "joint": 60,
 }
-"""After how many epochs experts stop with ``patience="auto"``, on few and on many training nodes:
-geometric means over 18 data sets, three splits each, and of trees over fewer."""
+"""After how many epochs experts stop with ``patience="auto"``: geometric means over 18 data sets,
+three splits each, and of trees over fewer."""
+MANY = {"boosting": 10, "deep": 126}
+"""The same where there are many training nodes, if that makes a difference."""
 LIKE = {
     "profile": "features",
     "hops": "features",
@@ -67,7 +69,8 @@ def usual_epochs(kind: str, nodes: int, training: TrainConfig) -> int:
         >>> usual_epochs("forest", 100, TrainConfig(epochs=70, patience=None))
         1
     """
-    usual = EPOCHS.get(kind, EPOCHS["joint"])[nodes >= MANY_NODES]
+    known = {**EPOCHS, **MANY} if nodes >= MANY_NODES else EPOCHS
+    usual = known.get(kind, known["joint"])
     if training.patience is None and kind not in PLAIN_NAMES:
         usual = training.epochs
     elif isinstance(training.patience, int) and kind not in PLAIN_NAMES:
