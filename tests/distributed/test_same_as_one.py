@@ -48,9 +48,8 @@ def compare(found: list[dict[str, Any]], one: dict[str, Any], tolerance: float =
         for key in ("losses", "ranks", "logits", "weights"):
             np.testing.assert_array_equal(other[key], found[0][key], key)
     np.testing.assert_allclose(terms(found[0]), terms(one), rtol=tolerance, atol=1e-6)
-    # Of 32 ranks two may be at the same distance, but for rounding.
-    swapped = np.mean(found[0]["ranks"] != one["ranks"])
-    assert swapped <= (1e-4 if one["chosen"] else 0)
+    # Two nodes may be at the same distance, but for rounding, which depends on the processor.
+    assert np.mean(found[0]["ranks"] != one["ranks"]) <= 1e-4
     np.testing.assert_allclose(found[0]["logits"], one["logits"], rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(found[0]["weights"], one["weights"], rtol=1e-3, atol=1e-4)
     for key in ("chosen", "epoch", "test"):

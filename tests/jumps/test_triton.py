@@ -89,6 +89,21 @@ def test_lists_are_those_of_the_oracle(
         assert right(points, twins, 5)
 
 
+@pytest.mark.parametrize("kind", ["uniform", "lattice"])
+def test_long_lists_have_tiles_of_their_own(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    take("tiles", monkeypatch)
+    ranks = 32
+    if not GPU:
+        ranks = 5
+        monkeypatch.setattr(triton_search, "LONG", ranks)
+        monkeypatch.setattr(triton_search, "LONG_ROWS", 4)
+        monkeypatch.setattr(triton_search, "LONG_TILE", 16)
+    memory, twins = SearchMemory(), alone(POINTS)
+    points = draw(kind, POINTS, 3)
+    for step in range(2):
+        assert right(points + 0.001 * step * points.square(), twins, ranks, memory), step
+
+
 def test_other_points_may_coincide_than_in_the_search_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

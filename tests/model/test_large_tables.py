@@ -136,10 +136,44 @@ def test_places_of_many_nodes_are_as_large_as_those_of_few(
     directed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ways = NEAR.ways(directed)
-    few = columns.places(ways, columns.singular_places(ways, 3))
+    few = columns.places(NEAR, directed, columns.singular_places(ways, 3))
     monkeypatch.setattr(columns, "MANY_NODES", 0)
-    many = columns.places(ways, columns.singular_places(ways, 3))
+    many = columns.places(NEAR, directed, columns.singular_places(ways, 3))
     np.testing.assert_allclose(*(np.linalg.norm(each, axis=0) for each in (many, few)), rtol=0.01)
+
+
+def test_boosting_and_forest_share_the_table_of_their_training(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tables: list[int] = []
+    parts = table.TreeTable._parts
+    monkeypatch.setattr(table.TreeTable, "_parts", lambda *given: tables.append(0) or parts(*given))
+    near, nodes = Surroundings.of(GRAPH.adjacency), torch.arange(0, GRAPH.num_nodes, 2)
+    for kind in (BoostedTrees, Forest, Forest):
+        expert = kind(GRAPH.num_features, GRAPH.num_classes, GRAPH.num_nodes)
+        expert.learn(nodes, torch.from_numpy(np.array(GRAPH.y))[nodes])
+        next(expert.steps(GRAPH.x, near, 5))
+    assert len(tables) == 2  # the first forest has given it up
+    assert "table" not in near.made
+
+
+@pytest.mark.parametrize("rows", [slice(90, None), np.array([7, 3, 150])])
+def test_the_table_of_some_nodes_is_that_part_of_the_whole(rows: columns.Rows) -> None:
+    expert, _ = trained(BoostedTrees)
+    whole = expert.columns(GRAPH.x, NEAR)
+    np.testing.assert_array_equal(expert.columns(GRAPH.x, NEAR, rows), whole[rows])
+
+
+def test_trees_on_a_device_say_the_same_bits() -> None:
+    made, _ = trained(BoostedTrees)
+    held = made.held(made.columns(GRAPH.x, NEAR))
+    begun = [made.begin(GRAPH.num_nodes) for _ in range(2)]
+    here = made.added(held, begun[0], 0, int(made.rounds))
+    there = made.added(torch.from_numpy(held), begun[1], 0, int(made.rounds))
+    np.testing.assert_array_equal(there, here)
+    np.testing.assert_allclose(made.answer(there), made.answer(here), rtol=1e-12)
+    leaf = trees._said_on_device(torch.from_numpy(held), np.zeros(0, int), np.zeros(0), np.ones(1))
+    assert leaf.tolist() == [1.0] * GRAPH.num_nodes
 
 
 def test_experts_of_the_same_labels_share_the_table_of_later_nodes(

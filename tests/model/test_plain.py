@@ -142,11 +142,12 @@ def test_label_shares_are_those_of_paths_that_do_not_lead_back(name: str) -> Non
 def test_places_are_those_of_a_dense_decomposition(directed: bool) -> None:
     a = np.random.default_rng(2).random((40, 40)) < np.linspace(0.05, 0.5, 40)
     a = sp.csr_array((a if directed else a | a.T).astype(np.float64))
-    ways, width = Surroundings.of(a).ways(directed), 3
+    near, width = Surroundings.of(a), 3
+    ways = near.ways(directed)
     a = ways[0].toarray()
     roots = [np.sqrt(1 / np.maximum(a.sum(axis=k, keepdims=True), 1)) for k in (1, 0)]
     left, size, right = np.linalg.svd(roots[0] * a * roots[1])
-    found = places(ways, singular_places(ways, width))
+    found = places(near, directed, singular_places(ways, width))
     wanted = [left[:, :width] * size[:width], right[:width].T * size[:width]]
     for k in range(len(ways)):
         ours = found[:, k * width : (k + 1) * width]
@@ -169,7 +170,7 @@ def test_trees_are_scikit_learns(classes: int, monkeypatch: pytest.MonkeyPatch) 
     assert int(made.rounds) == 3 * ROUNDS
     table = made.columns(graph.x, Surroundings.of(graph.adjacency))
     raw = held[-1].decision_function(table)
-    scores = made.added(table, made.begin(len(table)), 0, 3 * ROUNDS)
+    scores = made.added(made.held(table), made.begin(len(table)), 0, 3 * ROUNDS)
     np.testing.assert_allclose(scores[1] if classes == 2 else scores.T, raw, rtol=1e-12, atol=1e-12)
     found = made.probabilities(graph.x, Surroundings.of(graph.adjacency))
     np.testing.assert_allclose(found, held[-1].predict_proba(table), rtol=1e-9, atol=1e-12)

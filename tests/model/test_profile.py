@@ -121,6 +121,6 @@ def test_new_nodes_are_seen_as_known_ones_would_be(directed: bool) -> None:
         columns[: known.num_nodes], profile.columns(Surroundings.of(graph.adjacency)), atol=1e-12
     )
     with torch.no_grad():
-        every = profile.table_logits(np.vstack([known.x, new.x]), near)
+        every = profile.decide(profile.blocks(np.vstack([known.x, new.x]), columns))
     torch.testing.assert_close(every[: known.num_nodes], old, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(every[known.num_nodes :], found, atol=1e-5, rtol=1e-4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,7 +16,7 @@ from torch import Generator, Tensor, nn
 from djgnn.baselines.base import Adjacency, Baseline, Matrix, Options
 from djgnn.baselines.matrices import row_scale
 from djgnn.checking import Count, Natural, Share
-from djgnn.model.columns import leading_directions, neighbour_means
+from djgnn.model.columns import Floats, leading_directions, product
 from djgnn.model.plain import ABSENT
 
 if TYPE_CHECKING:
@@ -171,3 +172,18 @@ class BoostingPasses:
     def evaluate(self) -> Tensor:
         """Logits of all nodes."""
         return self.module.logits.clone()
+
+
+def neighbour_means(h: Floats, means: Sequence[sp.csr_array], num_hops: int) -> list[Floats]:
+    """A matrix, then for every direction its means over neighbours, over theirs, and so on.
+
+    Shapes:
+        h ``[n, w]``, means ``[n, n]`` (rows that sum to 1), result ``[n, w]`` each.
+    """
+    found = [h]
+    for mean in means:
+        spread = h
+        for _ in range(num_hops):
+            spread = product(mean, spread)
+            found.append(spread)
+    return found

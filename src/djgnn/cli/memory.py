@@ -44,12 +44,14 @@ def largest_block(config: RunConfig, graph: Graph, device: str) -> int:
     import torch
 
     from djgnn.model.mixture import ConvexMixture
-    from djgnn.training.inputs import blank_djgnn
+    from djgnn.training.inputs import Facts, blank_djgnn, num_features
 
     if device != "cpu":
         return 0
+    sizes = (num_features(graph), graph.num_classes, graph.num_nodes)
+    facts = Facts(graph.name, *sizes, directed=True, directions=True)  # no wider than others
     with torch.device("meta"):  # sizes alone, nothing is allocated
-        parts = blank_djgnn(config, graph).modules()
+        parts = blank_djgnn(config, facts).modules()
     widths = [part.weights[0].shape[1] for part in parts if isinstance(part, ConvexMixture)]
     rows = min(graph.num_nodes, config.training.batch_size or graph.num_nodes)
     return 4 * rows * int(max(widths))

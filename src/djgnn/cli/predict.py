@@ -152,5 +152,8 @@ def _both_ways(graph: Graph) -> bool:
     import numpy as np
     import scipy.sparse as sp
 
+    out, back = (np.bincount(ends, minlength=graph.num_nodes) for ends in graph.edge_index)
+    if not np.array_equal(out, back):
+        return False
     rows, back = graph.adjacency, sp.csr_array(graph.adjacency.T)
     return bool((rows.indptr == back.indptr).all()) and np.array_equal(rows.indices, back.indices)

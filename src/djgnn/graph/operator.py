@@ -187,12 +187,15 @@ def _csr(matrix: sp.csr_array, dtype: torch.dtype, device: torch.device) -> Tens
     return csr_tensor(indptr, indices, values, matrix.shape)
 
 
-def take_rows(operator: SparseOperator, index: Tensor) -> SparseOperator:
-    """Some rows of an operator; with a transpose only where gradients are on.
+def take_rows(
+    operator: SparseOperator, index: Tensor, backward: bool | None = None
+) -> SparseOperator:
+    """Some rows of an operator.
 
     Args:
         operator: The whole one.
         index: Which rows, in any order.
+        backward: With a transpose; by default where gradients are on.
 
     Shapes:
         operator ``[n, m]``, index ``[r]``, result ``[r, m]``.
@@ -204,13 +207,17 @@ def take_rows(operator: SparseOperator, index: Tensor) -> SparseOperator:
         [[1.0, 0.0]]
     """
     if operator.device.type != "cpu":
-        return gather_rows(operator, index)
+        return gather_rows(operator, index, backward)
+    backward = torch.is_grad_enabled() if backward is None else backward
     rows = operator.to_scipy()[index.numpy()]
-    return SparseOperator.from_scipy(rows, operator.dtype, backward=torch.is_grad_enabled())
+    return SparseOperator.from_scipy(rows, operator.dtype, backward=backward)
 
 
-def gather_rows(operator: SparseOperator, index: Tensor) -> SparseOperator:
+def gather_rows(
+    operator: SparseOperator, index: Tensor, backward: bool | None = None
+) -> SparseOperator:
     """:func:`take_rows` on any device; only the number of entries is read on the host."""
+    backward = torch.is_grad_enabled() if backward is None else backward
     indptr, shape = operator.matrix.crow_indices(), (index.numel(), operator.shape[1])
     begin = indptr.index_select(0, index)
     length = indptr.index_select(0, index + 1) - begin
@@ -221,7 +228,7 @@ def gather_rows(operator: SparseOperator, index: Tensor) -> SparseOperator:
     column = operator.matrix.col_indices().index_select(0, place)
     value = operator.matrix.values().index_select(0, place)
     matrix = csr_tensor(ends, column, value, shape)
-    return SparseOperator(matrix, (_transposed(matrix),) * torch.is_grad_enabled())
+    return SparseOperator(matrix, (_transposed(matrix),) * backward)
 
 
 def _transposed(matrix: Tensor) -> Tensor:

@@ -27,6 +27,8 @@ ALL_PAIRS_ELEMENTS = 1 << 24
 ROWS = 32
 FEW_ROWS, FEW_POINTS = 16, 8192
 TILE = 32
+# Of long lists, which take twice the registers.
+LONG, LONG_ROWS, LONG_TILE = 32, 16, 64
 PRODUCT_TILE = 64
 # Fetched beyond what is asked for, so that the float64 order of the list can be certified.
 SPARE = 2
@@ -137,15 +139,16 @@ def triton_search(
     memory = memory or SearchMemory()
     single = points.dtype == torch.float32
     wide = min(q + SPARE, m) if single else q
-    order = memory.order_for(points, TILE)
-    tiled, bounds = TiledPoints.build(points, TILE, order), None
+    tile = LONG_TILE if wide > LONG else TILE
+    order = memory.order_for(points, tile)
+    tiled, bounds = TiledPoints.build(points, tile, order), None
     known = None if memory.by_products or not single else memory.names
     if known is not None and known.shape == (m, wide):
         far = _in_order(points, order, known, wide)[1][:, -1]
         bounds = (far * (1 + 1e-5) + 1e-36).float()  # upwards past what float32 rounds away
         if _reached(tiled, points, far) > WORN * (FEW_BOXES + memory.reached):
-            order, bounds = memory.order_for(points, TILE, anew=True), None
-            tiled = TiledPoints.build(points, TILE, order)
+            order, bounds = memory.order_for(points, tile, anew=True), None
+            tiled = TiledPoints.build(points, tile, order)
     if memory.by_products is None:
         memory.by_products = single and _products_win(tiled, points, wide)
     if memory.by_products:
@@ -164,7 +167,7 @@ def triton_search(
         reach = squares[:, q - 1] * (1 + 1e-12)
         unsure = (reach >= outside).nonzero().squeeze(1)
         if unsure.numel():
-            exact = TiledPoints.build(points.double(), TILE, order)
+            exact = TiledPoints.build(points.double(), tile, order)
             found, _ = nearest_of_tiles(exact, unsure, q, reach[unsure])
             names[unsure, :q], squares[unsure, :q] = _in_order(points, order[unsure], found, q)
     by_point = torch.empty(m, q, dtype=torch.int64, device=points.device)
@@ -196,7 +199,8 @@ def nearest_of_tiles(
     kind, count = tiled.points.dtype, rows.numel()
     limit = torch.finfo(kind).max
     bounds = tiled.points.new_full((count,), limit) if bounds is None else bounds.to(kind)
-    row_low, row_high = tile_boxes(tiled.points[:, rows].t(), ROWS)
+    row_count = LONG_ROWS if q > LONG else ROWS
+    row_low, row_high = tile_boxes(tiled.points[:, rows].t(), row_count)
     programs = row_low.shape[0]
     splits = max(1, min(PROGRAMS // programs, tiled.low.shape[1] // tiled.CHUNK, 64))
     names = torch.empty(count, splits * q, dtype=torch.int32, device=rows.device)
@@ -207,7 +211,7 @@ def nearest_of_tiles(
         tiled.points, tiled.label, tiled.low, tiled.high, rows,
         row_low.t().contiguous(), row_high.t().contiguous(), bounds, names, best,
         count, tiled.num_tiles, stride, tiled.low.shape[1], programs, slack, splits,
-        P=p, Q=q, SLOTS=_power(q), ROWS=ROWS, TILE=tiled.tile, CHUNK=tiled.CHUNK, num_warps=1,
+        P=p, Q=q, SLOTS=_power(q), ROWS=row_count, TILE=tiled.tile, CHUNK=tiled.CHUNK, num_warps=1,
     )  # fmt: skip
     return names, best
 

@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from djgnn.graph.operator import SparseOperator, csr_product, index_dtype
 from djgnn.model.operators import WholeGraph, mean_normalize
 from djgnn.model.subspace import leading_subspace
 from djgnn.spectral import symmetrize
@@ -21,10 +24,16 @@ if TYPE_CHECKING:
     from djgnn.graph.arrivals import Arrivals
 
 Floats = NDArray[np.float64]
+Rows = slice | NDArray[np.int64]
+EVERY = slice(None)
+"""Rows of all nodes."""
 ROUNDING = 1e-9
 """Least variance: what rounding leaves of none must not tell nodes apart."""
-BLOCK, MANY_NODES = 1 << 15, 100_000
-"""Rows that a thread works on at a time; nodes from which on A is decomposed on the device."""
+BLOCK, MANY_NODES, MANY_ENTRIES = 1 << 15, 100_000, 1 << 21
+"""Rows that a thread works on at a time; nodes from which on A is decomposed on the device, and
+entries of a matrix from which on it is multiplied there."""
+CPU = torch.device("cpu")
+_making = RLock()  # experts may be trained in several threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,24 +54,51 @@ class Surroundings:
     made: dict[Any, Any] = field(default_factory=dict)
     mutual: bool = False
     """Whether all who see a node are seen by it."""
+    device: torch.device = CPU
+    """Where products of many rows are computed."""
 
     @classmethod
-    def of(cls, adjacency: sp.sparray, later: Arrivals | None = None) -> Surroundings:
-        """Those of a graph, and of nodes that come later."""
-        back, either = sp.csr_array(adjacency.T), symmetrize(adjacency)
+    def of(
+        cls,
+        adjacency: sp.sparray,
+        later: Arrivals | None = None,
+        device: torch.device = CPU,
+        either: sp.csr_array | None = None,
+    ) -> Surroundings:
+        """Those of a graph, and of nodes that come later; `either` where it is known already."""
+        back = sp.csr_array(adjacency.T)
+        either = symmetrize(adjacency) if either is None else either
         if later is None:
-            return cls(_bare(adjacency), _bare(back), _bare(either), mutual=True)
+            return cls(_bare(adjacency), _bare(back), _bare(either), mutual=True, device=device)
         among, away, here = later.among, later.outgoing, later.incoming
         rows = (
             (adjacency, away, among),
             (back, here, among.T),
             (either, away.maximum(here), symmetrize(among)),
         )
-        return cls(*(_bare(sp.block_array([[a, None], [r, s]])) for a, r, s in rows))
+        out, back, both = (_bare(_below(sp.csr_array(a), sp.hstack([r, s]))) for a, r, s in rows)
+        return cls(out, back, both, device=device)
 
     def ways(self, directed: bool) -> tuple[sp.csr_array, ...]:
         """Targets and sources; where edges have no direction, neighbours."""
         return (self.outgoing, self.incoming) if directed else (self.both,)
+
+    def means(self, directed: bool) -> tuple[sp.csr_array, ...]:
+        """The means over targets and sources; where edges have no direction, over neighbours."""
+        if not directed:
+            return (self.mean,)
+        if "means" not in self.made:
+            self.made["means"] = tuple(mean_normalize(way) for way in self.ways(True))
+        found: tuple[sp.csr_array, ...] = self.made["means"]
+        return found
+
+    def times(self, rows: sp.csr_array) -> Callable[[Tensor], Tensor]:
+        """What multiplies values of nodes by a matrix, see :func:`times`."""
+        return times(rows, self.device)
+
+    def product(self, rows: sp.csr_array, dense: NDArray[Any]) -> Floats:
+        """``rows @ dense``, see :func:`product`."""
+        return product(rows, dense, self.device)
 
     @cached_property
     def mean(self) -> sp.csr_array:
@@ -90,10 +126,26 @@ class Surroundings:
 def surroundings(graph: WholeGraph, later: Arrivals | None = None) -> Surroundings:
     """Those of all nodes of a graph, and of the last nodes that came later, made once."""
     key = "surroundings" if later is None else "later"
-    if key not in graph.made or graph.made[key][0] is not later:
-        graph.made[key] = (later, Surroundings.of(graph.adjacency, later))
+    with _making:
+        if key not in graph.made or graph.made[key][0] is not later:
+            either = None if graph.symmetric is None else graph.symmetric()
+            made = Surroundings.of(graph.adjacency, later, graph.device, either)
+            graph.made[key] = (later, made)
     found: Surroundings = graph.made[key][1]
     return found
+
+
+def _below(upper: sp.csr_array, lower: sp.sparray) -> sp.csr_array:
+    """Rows of a wider matrix below others, which have zeros in its further columns."""
+    more = sp.csr_array(lower)
+    data, indices = (
+        np.concatenate([getattr(rows, name) for rows in (upper, more)])
+        for name in ("data", "indices")
+    )
+    ends = np.concatenate([upper.indptr, upper.indptr[-1] + more.indptr[1:].astype(np.int64)])
+    kind = index_dtype(int(ends[-1]), *more.shape)
+    places = (each.astype(kind, copy=False) for each in (indices, ends))
+    return sp.csr_array((data, *places), shape=(len(ends) - 1, more.shape[1]))
 
 
 def _bare(matrix: sp.sparray) -> sp.csr_array:
@@ -121,8 +173,29 @@ def in_blocks(work: Callable[[slice], None], rows: int) -> None:
             pass
 
 
-def product(rows: sp.csr_array, dense: Floats) -> Floats:
-    """``rows @ dense`` to the bit, in several threads where there are many rows."""
+def product(rows: sp.csr_array, dense: NDArray[Any], device: torch.device = CPU) -> Floats:
+    """``rows @ dense``: to the bit of scipy, or of a large matrix on a GPU."""
+    if device.type == "cpu" or rows.nnz < MANY_ENTRIES:
+        return _in_threads(rows, dense)
+    given = dense if dense.flags.writeable else dense.copy()
+    found: Floats = times(rows, device)(torch.from_numpy(given).to(device)).cpu().numpy()
+    return found
+
+
+def times(rows: sp.csr_array, device: torch.device = CPU) -> Callable[[Tensor], Tensor]:
+    """What multiplies by a matrix, in double precision and on a device: on a CPU as scipy does.
+
+    Shapes:
+        rows ``[n, m]``; of the function, argument ``[m, w]``, result ``[n, w]``.
+    """
+    if device.type == "cpu":
+        return lambda dense: torch.from_numpy(_in_threads(rows, dense.numpy()))
+    matrix = SparseOperator.from_scipy(rows, torch.float64, device, backward=False).matrix
+    return lambda dense: csr_product(matrix, dense.double())
+
+
+def _in_threads(rows: sp.csr_array, dense: NDArray[Any]) -> NDArray[Any]:
+    """Scipy's product to the bit, in several threads where there are many rows."""
     if rows.shape[0] <= BLOCK or torch.get_num_threads() == 1:
         return np.asarray(rows @ dense)
     found = np.empty((rows.shape[0], *dense.shape[1:]), np.result_type(rows.dtype, dense.dtype))
@@ -135,6 +208,11 @@ def product(rows: sp.csr_array, dense: Floats) -> Floats:
 
     in_blocks(work, rows.shape[0])
     return found
+
+
+def some(matrix: sp.csr_array, rows: Rows) -> sp.csr_array:
+    """Some rows of a matrix; itself where all are wanted."""
+    return matrix if isinstance(rows, slice) and rows == EVERY else sp.csr_array(matrix[rows])
 
 
 def totals(rows: sp.csr_array) -> Floats:
@@ -183,23 +261,8 @@ def reduction(x: Any, width: int, direct: int) -> Floats:
     return found
 
 
-def neighbour_means(h: Floats, means: Sequence[sp.csr_array], num_hops: int) -> list[Floats]:
-    """A matrix, then for every direction its means over neighbours, over theirs, and so on.
-
-    Shapes:
-        h ``[n, w]``, means ``[n, n]`` (rows that sum to 1), result ``[n, w]`` each.
-    """
-    found = [h]
-    for mean in means:
-        spread = h
-        for _ in range(num_hops):
-            spread = product(mean, spread)
-            found.append(spread)
-    return found
-
-
-def degree_profile(near: Surroundings) -> list[Floats]:
-    """What one can say of a node by the degrees around it.
+def degree_profile(near: Surroundings, rows: Rows = EVERY) -> list[Floats]:
+    """What one can say of a node by the degrees around it, of some nodes.
 
     Mean and spread of the logarithms of its neighbours' degrees, the mean of their means, and the
     logarithms of the sums of the degrees and of their inverses.
@@ -212,10 +275,12 @@ def degree_profile(near: Surroundings) -> list[Floats]:
     first = mean @ log
     spread = np.sqrt(np.maximum(mean @ log**2 - first**2, ROUNDING))
     sums = [np.log1p(near.both @ each) for each in (degree, inverse(degree))]
-    return [first, spread, mean @ first, *sums]
+    return [each[rows] for each in (first, spread, mean @ first, *sums)]
 
 
-def label_shares(near: Surroundings, known: Floats, prior: Floats, directed: bool) -> list[Floats]:
+def label_shares(
+    near: Surroundings, known: Floats, prior: Floats, directed: bool, rows: Rows = EVERY
+) -> list[Floats]:
     r"""The classes of labelled neighbours in every direction, and of their neighbours.
 
     Of the weight c of every class and its sum t they are :math:`(c + \pi) / (t + 1)`, with the
@@ -227,12 +292,15 @@ def label_shares(near: Surroundings, known: Floats, prior: Floats, directed: boo
         known: One row per node, a one in the column of its class; zeros where it has no label.
         prior: Class shares.
         directed: Whether edges have a direction.
+        rows: Whose.
 
     Shapes:
-        known ``[n, classes]``, prior ``[classes]``; results ``[n, classes]`` and ``[n, 1]``.
+        known ``[n, classes]``, prior ``[classes]``; results ``[rows, classes]`` and ``[rows, 1]``.
     """
-    counts = [product(way, known) for way in near.ways(directed)]
-    twice = product(near.both, product(near.mean, known)) - near.returns[:, None] * known
+    counts = [near.product(some(way, rows), known) for way in near.ways(directed)]
+    twice = near.product(some(near.both, rows), near.product(near.mean, known))
+    if known[rows].any():
+        twice -= near.returns[rows, None] * known[rows]
     counts.append(np.maximum(twice, 0))
     found = []
     for count in counts:
@@ -256,10 +324,12 @@ def singular_places(
     Shapes:
         result ``[n, width * directions]``.
     """
-    roots = [np.sqrt(inverse(totals(way))) for way in (ways[0], ways[0].T)]
-    scaled = sp.csr_array(sp.diags_array(roots[0]) @ ways[0] @ sp.diags_array(roots[1]))
-    found = np.zeros((ways[0].shape[0], width * len(ways)))
-    if not ways[0].nnz:
+    rows = ways[0]
+    roots = [np.sqrt(inverse(np.asarray(rows.sum(axis=axis)).reshape(-1))) for axis in (1, 0)]
+    values = np.repeat(roots[0], np.diff(rows.indptr)) * rows.data * roots[1][rows.indices]
+    scaled = sp.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
+    found = np.zeros((rows.shape[0], width * len(ways)))
+    if not rows.nnz:
         return found
     if found.shape[0] < MANY_NODES:
         right = leading_directions(scaled, width)
@@ -267,20 +337,21 @@ def singular_places(
         right = leading_subspace(scaled, width, device)
     found[:, :width] = roots[1][:, None] * right
     if len(ways) > 1:
-        left = product(scaled, right)
+        left = product(scaled, right, torch.device(device))
         size = np.linalg.norm(left, axis=0)
         found[:, width:] = roots[0][:, None] * left * inverse(size)
     return found
 
 
-def places(ways: Sequence[sp.csr_array], vectors: Floats) -> Floats:
-    """Where nodes are by their edges with known ones, see :func:`singular_places`.
+def places(near: Surroundings, directed: bool, vectors: NDArray[Any], rows: Rows = EVERY) -> Floats:
+    """Where some nodes are by their edges with known ones, see :func:`singular_places`.
 
     Shapes:
-        vectors ``[known, width * directions]``, result ``[n, width * directions]``.
+        vectors ``[known, width * directions]``, result ``[rows, width * directions]``.
     """
-    known, found = vectors.shape[0], []
+    known, ways, found = vectors.shape[0], near.ways(directed), []
     for way, part in zip(ways, np.split(vectors, len(ways), axis=1), strict=True):
-        rows = way[:, :known]
-        found.append(np.sqrt(inverse(totals(rows)))[:, None] * product(rows, part))
+        own = some(way, rows)
+        own = own if own.shape[1] == known else own[:, :known]
+        found.append(np.sqrt(inverse(totals(own)))[:, None] * near.product(own, part))
     return np.column_stack(found)

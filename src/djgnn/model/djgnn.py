@@ -97,7 +97,6 @@ class DJGNN(nn.Module):
         self._features: tuple[Tensor, int, SparseOperator] | None = None
         self._fixed: FilterTable | None = None
         self.ranks = RankMemory(c.engine, self.num_ranks)
-        self.reset_parameters()
 
     @property
     def parts(self) -> tuple[Branch, ...]:

@@ -49,12 +49,13 @@ class Forest(TreeTable):
         self.register_buffer("child", torch.zeros((*size, 2), dtype=torch.int32))
         self.register_buffer("share", torch.zeros((*size, out_channels)))
 
-    def steps(self, x: Any, near: Surroundings, seed: int) -> Iterator[Floats]:
+    def steps(self, x: Any, near: Surroundings, seed: int) -> Iterator[Floats | Tensor]:
         """All trees at once."""
         from sklearn.ensemble import ExtraTreesClassifier
 
         self.observe(x, near)
-        table = self.columns(x, near)
+        table = self.table(x, near)
+        near.made.pop("table", None)
         rows, y, weights = self.examples(table, seed)
         grown = ExtraTreesClassifier(
             FOREST,
@@ -87,9 +88,12 @@ class Forest(TreeTable):
         """Trees refer to their own nodes and to columns."""
         return {**super().ranges(), "child": (0, self.child.shape[1] - 1), "share": (0, 1)}
 
-    def of_table(self, table: NDArray[np.float32]) -> Floats:
+    def of_table(self, table: NDArray[np.float32]) -> Floats | Tensor:
         """The mean over the trees; where none says anything, a little of the class shares."""
-        total = (self.sums_on_device if self.share.is_cuda else self.sums)(table)
+        if self.share.is_cuda:
+            sums = self.sums_on_device(table)
+            return sums / sums.sum(dim=1, keepdim=True)
+        total = self.sums(table)
         return np.asarray(total / total.sum(axis=1, keepdims=True))
 
     def sums(self, table: NDArray[np.float32]) -> Floats:
@@ -107,9 +111,10 @@ class Forest(TreeTable):
         in_blocks(work, len(table))
         return total
 
-    def sums_on_device(self, table: NDArray[np.float32]) -> Floats:
+    def sums_on_device(self, table: NDArray[np.float32]) -> Tensor:
         """The same to the bit, on the device of the expert, some rows and some trees at a time."""
-        steps, found = _depth(self.child.cpu().numpy()), np.empty((len(table), self.out_channels))
+        steps = _depth(self.child.cpu().numpy())
+        found = self.threshold.new_empty(len(table), self.out_channels)
         for first in range(0, len(table), DEVICE_ROWS):
             part = slice(first, first + DEVICE_ROWS)
             columns = torch.from_numpy(np.ascontiguousarray(table[part].T)).to(self.share.device)
@@ -124,7 +129,7 @@ class Forest(TreeTable):
                     node = child.gather(1, 2 * node + (value > threshold.gather(1, node)))
                 for share, leaf in zip(self.share[some], node, strict=True):
                     total += share[leaf]
-            found[part] = total.cpu().numpy()
+            found[part] = total
         return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from threading import RLock
 from typing import Any
 
@@ -19,6 +20,8 @@ from djgnn.model.views import GraphView
 from djgnn.spectral import symmetrize
 
 ADJACENCIES = ("given", "transposed", "symmetric")
+SOME_ROWS = 1 << 16
+"""Rows of A that are looked at together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +71,16 @@ class WholeGraph:
         features: X of all nodes, where a process otherwise holds a part of it.
         shared: Does something on one of the processes and gives the result to all.
         made: What several experts need of it, by name; whoever is first makes it.
+        device: Where experts are.
+        symmetric: Gives the larger of A and its transpose, where others need it, too.
     """
 
     adjacency: sp.csr_array | None
     features: Any = None
     shared: Callable[[Callable[[], Any]], Any] = at_once
     made: dict[str, Any] = field(default_factory=dict)
+    device: torch.device = torch.device("cpu")  # noqa: RUF009
+    symmetric: Callable[[], sp.csr_array] | None = None
 
 
 class Parts:
@@ -148,7 +155,13 @@ class Parts:
 
     def whole(self) -> WholeGraph:
         """All of it."""
-        found: WholeGraph = self._once("whole", lambda: WholeGraph(sp.csr_array(self._given)))
+        device, symmetric = self._kind[1], partial(self.treated, "symmetric")
+
+        def make() -> WholeGraph:
+            given = sp.csr_array(self._given)
+            return WholeGraph(given, device=device, symmetric=symmetric if self.shares else None)
+
+        found: WholeGraph = self._once("whole", make)
         return found
 
     def held(self, matrix: sp.csr_array) -> SparseOperator:
@@ -332,7 +345,13 @@ def adjacency_matrix(
 def is_directed(adjacency: sp.sparray, back: sp.csr_array | None = None) -> bool:
     """Whether a matrix differs from its transpose, `back` where it is known."""
     rows = sp.csr_array(adjacency)
-    return bool(abs(rows - (sp.csr_array(rows.T) if back is None else back)).nnz)
+    back = sp.csr_array(rows.T) if back is None else back
+    if rows.nnz == back.nnz and all(each.has_canonical_format for each in (rows, back)):
+        names = ("indptr", "indices", "data")
+        same = all(np.array_equal(getattr(rows, n), getattr(back, n)) for n in names)
+        if same or rows.data.all():  # without stored zeros equal matrices are stored alike
+            return not same
+    return bool(abs(rows - back).nnz)
 
 
 def direction_tells(adjacency: sp.sparray, back: sp.csr_array | None = None) -> bool:
@@ -342,5 +361,10 @@ def direction_tells(adjacency: sp.sparray, back: sp.csr_array | None = None) -> 
     transpose, where it is known.
     """
     rows = sp.csr_array(adjacency)
-    pairs = sp.coo_array(rows.multiply(sp.csr_array(rows.T) if back is None else back))
-    return bool((pairs.row != pairs.col).any())
+    back = sp.csr_array(rows.T) if back is None else back
+    for first in range(0, rows.shape[0], SOME_ROWS):  # mostly the first have one
+        some = slice(first, first + SOME_ROWS)
+        pairs = sp.coo_array(rows[some].multiply(back[some]))
+        if (pairs.row + first != pairs.col).any():
+            return True
+    return False

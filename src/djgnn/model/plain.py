@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from djgnn.graph.operator import SparseOperator
-from djgnn.model.columns import Floats, Surroundings, product, surroundings, totals
+from djgnn.model.columns import Floats, Surroundings, surroundings, totals
 from djgnn.model.operators import WholeGraph, mean_normalize
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class PlainExpert(TableExpert):
     """Settings, or batches of trees, that validation nodes choose from."""
     patience: ClassVar[int | None] = None
 
-    def probabilities(self, x: Any, near: Surroundings) -> Floats:
+    def probabilities(self, x: Any, near: Surroundings) -> Floats | Tensor:
         """Of all nodes, known and later, ``[n, classes]``."""
         raise NotImplementedError
 
@@ -147,12 +147,14 @@ class PlainExpert(TableExpert):
         """Logarithms of the probabilities."""
         return self.logits(self.probabilities(x, near))
 
-    def logits(self, probabilities: Floats) -> Tensor:
+    def logits(self, probabilities: Floats | Tensor) -> Tensor:
         """Their logarithms, on the device of the expert."""
-        kept = np.log(np.maximum(probabilities, ABSENT))
+        if isinstance(probabilities, Tensor) and probabilities.is_cuda:
+            return probabilities.clamp_min(ABSENT).log().to(self.prior)
+        kept = np.log(np.maximum(np.asarray(probabilities), ABSENT))
         return torch.from_numpy(kept).to(self.prior.device, self.prior.dtype)
 
-    def steps(self, x: Any, near: Surroundings, seed: int) -> Iterator[Floats]:
+    def steps(self, x: Any, near: Surroundings, seed: int) -> Iterator[Floats | Tensor]:
         """Learn from the labels, epoch after epoch; the probabilities of all nodes after each.
 
         An expert that was restored goes on from where it was.
@@ -203,24 +205,28 @@ class LabelPropagation(PlainExpert):
         """A reach is a share."""
         return {**super().ranges(), "reach": (0, 1)}
 
-    def steps(self, x: Any, near: Surroundings, seed: int) -> Iterator[Floats]:
+    def steps(self, x: Any, near: Surroundings, seed: int) -> Iterator[Tensor]:
         """One reach after the other."""
         for reach in self.reaches:
             if reach > self.reach:
                 self.reach.fill_(reach)
                 yield self.probabilities(x, near)
 
-    def probabilities(self, x: Any, near: Surroundings) -> Floats:
+    def probabilities(self, x: Any, near: Surroundings) -> Tensor:
         """One step from where the iteration ends."""
         heard = float(self.reach) * near.mean
         known, prior = self.known_labels(heard.shape[0]), self.prior.double().cpu().numpy()
-        fixed, rest = known.max(axis=1, keepdims=True) > 0, np.outer(1 - totals(heard), prior)
-        f = np.where(fixed, known, prior)
-        for _ in range(STEPS):
-            before, f = f, np.where(fixed, known, product(heard, f) + rest)
-            if np.abs(f - before).max(initial=0) < TOLERANCE:
+        rest, multiply = np.outer(1 - totals(heard), prior), near.times(heard)
+        labels, given, others = (
+            torch.from_numpy(part).to(near.device) for part in (known, rest, prior)
+        )
+        fixed = labels.sum(dim=1, keepdim=True) > 0
+        f = torch.where(fixed, labels, others)
+        for _ in range(STEPS if len(f) else 0):
+            before, f = f, torch.where(fixed, labels, multiply(f) + given)
+            if float((f - before).abs().max()) < TOLERANCE:
                 break
-        return product(heard, f) + rest
+        return multiply(f) + given
 
     def voices(self, graph: WholeGraph, node: int) -> list[tuple[int, float]]:
         """The labelled neighbours of a node and their weights in its answer, largest first."""

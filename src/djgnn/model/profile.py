@@ -14,11 +14,12 @@ from torch import Tensor, nn
 
 from djgnn.graph.operator import SparseOperator
 from djgnn.model.columns import (
+    EVERY,
     Floats,
+    Rows,
     Surroundings,
     inverse,
     label_shares,
-    product,
     surroundings,
 )
 from djgnn.model.config import ModelConfig
@@ -100,11 +101,12 @@ class Profile(TableExpert):
         """Spreads are positive."""
         return {**super().ranges(), "spread": (TINY, math.inf)}
 
-    def columns(self, near: Surroundings) -> Floats:
-        """S and Y side by side, before they are standardised."""
+    def columns(self, near: Surroundings, rows: Rows = EVERY) -> Floats:
+        """S and Y of some nodes side by side, before they are standardised."""
         numbers = neighbourhood_numbers(near, self.directed)
         known, prior = self.known_labels(len(numbers)), self.prior.double().cpu().numpy()
-        return np.column_stack([numbers, *label_shares(near, known, prior, self.directed)])
+        shares = label_shares(near, known, prior, self.directed, rows)
+        return np.column_stack([numbers[rows], *shares])
 
     @torch.no_grad()
     def observe(self, near: Surroundings) -> Floats:
@@ -143,9 +145,10 @@ class Profile(TableExpert):
         blocks = self.blocks(own, self.columns(surroundings(graph)))
         return self.decide(blocks, generator), self.bias.new_zeros(())
 
-    def table_logits(self, x: Any, near: Surroundings) -> Tensor:
-        """Logits of all nodes, known and later."""
-        return self.decide(self.blocks(x, self.columns(near)))
+    def later_logits(self, x: Any, near: Surroundings) -> Tensor:
+        """Of the nodes after the known ones."""
+        rows = slice(self.num_nodes, None)
+        return self.decide(self.blocks(x[rows], self.columns(near, rows)))
 
 
 REACHES, STEPS = (0.5, 0.85, 0.97), 30
@@ -191,11 +194,14 @@ def influence(near: Surroundings, reaches: Sequence[float]) -> list[Floats]:
         results ``[n]``.
     """
     targets = np.maximum(np.diff(near.outgoing.indptr), 1).astype(np.float64)
-    share = sp.csr_array(_ones(near.incoming) @ sp.diags_array(inverse(targets)))
-    reach, ranks = np.array(reaches), np.ones((share.shape[0], len(reaches)))
+    back = near.incoming
+    share = sp.csr_array((inverse(targets)[back.indices], back.indices, back.indptr), back.shape)
+    multiply, reach = near.times(share), torch.tensor(reaches, dtype=torch.float64)
+    reach = reach.to(near.device)
+    ranks = reach.new_ones(share.shape[0], len(reaches))
     for _ in range(STEPS):
-        ranks = 1 - reach + reach * product(share, ranks)
-    return list(np.log(ranks).T)
+        ranks = 1 - reach + reach * multiply(ranks)
+    return list(np.log(ranks.cpu().numpy()).T)
 
 
 def _ones(matrix: sp.csr_array) -> sp.csr_array:

@@ -40,10 +40,10 @@ def leading_subspace(
         Zhou, Saad, Tiago, Chelikowsky: Self-consistent-field calculations using
         Chebyshev-filtered subspace iteration. Journal of Computational Physics 219, 2006.
     """
-    forth, back = (
-        SparseOperator.from_scipy(way, torch.float64, device, backward=False).matrix
-        for way in (matrix, matrix.T)
-    )
+    on_gpu = torch.device(device).type != "cpu"  # where it is transposed, too
+    ways = (matrix,) if on_gpu else (matrix, matrix.T)
+    held = [SparseOperator.from_scipy(way, torch.float64, device, on_gpu) for way in ways]
+    forth, back = held[0].matrix, held[0].transposed[0] if on_gpu else held[1].matrix
 
     def squared(vectors: Tensor) -> Tensor:
         return csr_product(back, csr_product(forth, vectors))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,27 +12,27 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from djgnn.model.columns import (
+    EVERY,
     Floats,
+    Rows,
     Surroundings,
     degree_profile,
     in_blocks,
     inverse,
     label_shares,
-    neighbour_means,
     places,
     reduction,
+    some,
     totals,
 )
-from djgnn.model.operators import WholeGraph, mean_normalize
+from djgnn.model.operators import WholeGraph
 from djgnn.model.plain import PlainExpert, as_matrix
 
-WIDEST, DIRECT, PLACES, HOPS, PROFILE = 80, 40, 32, 1, 5
-"""Columns that wide features are reduced to, those of them that stay as they are, and columns of
-the SVD of A; steps of the means; columns of :func:`djgnn.model.columns.degree_profile`."""
+WIDEST, DIRECT, PLACES, PROFILE = 80, 40, 32, 5
+"""Columns that wide features are reduced to, those of them that stay as they are, columns of the
+SVD of A and of :func:`djgnn.model.columns.degree_profile`."""
 MOST_EXAMPLES, LEAST_EXAMPLES = 50_000, 20
 """Training nodes that trees learn from where there are more, and of a class at least."""
-EVERY = slice(None)
-"""Rows of all nodes."""
 
 
 class TreeTable(PlainExpert):
@@ -89,14 +89,12 @@ class TreeTable(PlainExpert):
             matrix = matrix @ self.projection.cpu().numpy()
         return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
 
-    def columns(
-        self, x: Any, near: Surroundings, rows: slice | NDArray[np.int64] = EVERY
-    ) -> NDArray[np.float32]:
+    def columns(self, x: Any, near: Surroundings, rows: Rows = EVERY) -> NDArray[np.float32]:
         """What the trees see of some nodes, known and later, ``[rows, columns]``, by columns."""
-        n, first = near.both.shape[0], 0
-        found = np.empty((self.num_columns, np.arange(n)[rows].size), dtype=np.float32)
-        for part in self._parts(x, near):
-            wide = part.reshape(n, -1)[rows]
+        count, first = np.arange(near.both.shape[0])[rows].size, 0
+        found = np.empty((self.num_columns, count), dtype=np.float32)
+        for part in self._parts(x, near, rows):
+            wide = part.reshape(count, -1)
             place = found[first : first + wide.shape[1]]
             _fill(place, wide)
             first += len(place)
@@ -109,20 +107,20 @@ class TreeTable(PlainExpert):
         width = self.projection.shape[1] if len(self.projection) else self.in_channels
         shares = (ways + 1) * (self.out_channels + 1)
         degrees = 2 * ways - 1 + PROFILE
-        return width * (1 + ways * HOPS) + degrees + shares + self.vectors.shape[1]
+        return width * (1 + ways) + degrees + shares + self.vectors.shape[1]
 
-    def _parts(self, x: Any, near: Surroundings) -> Iterator[NDArray[Any]]:
+    def _parts(self, x: Any, near: Surroundings, rows: Rows) -> Iterator[NDArray[Any]]:
         """One part of the columns after the other, as together they are the largest array."""
         h, ways = self.reduced(x), near.ways(self.directed)
-        yield h
-        for way in ways:
-            mean = mean_normalize(way) if self.directed else near.mean
-            yield from neighbour_means(h, [mean], HOPS)[1:]
-        yield from (np.log1p(totals(way)) for way in (*ways, near.both)[: 2 * len(ways) - 1])
-        yield from degree_profile(near)
-        prior = self.prior.double().cpu().numpy()
-        yield from label_shares(near, self.known_labels(h.shape[0]), prior, self.directed)
-        yield places(ways, self.vectors.cpu().numpy())
+        yield h[rows]
+        for mean in near.means(self.directed):
+            yield near.product(some(mean, rows), h)
+        degrees = (totals(way)[rows] for way in (*ways, near.both)[: 2 * len(ways) - 1])
+        yield from map(np.log1p, degrees)
+        yield from degree_profile(near, rows)
+        known, prior = self.known_labels(h.shape[0]), self.prior.double().cpu().numpy()
+        yield from label_shares(near, known, prior, self.directed, rows)
+        yield places(near, self.directed, self.vectors.cpu().numpy(), rows)
 
     def examples(
         self, table: NDArray[np.float32], seed: int = 0
@@ -142,17 +140,23 @@ class TreeTable(PlainExpert):
         """Trees refer to columns."""
         return {**super().ranges(), "feature": (0, self.num_columns - 1)}
 
-    def probabilities(self, x: Any, near: Surroundings) -> Floats:
+    def probabilities(self, x: Any, near: Surroundings) -> Floats | Tensor:
         """What the trees say of all nodes."""
         return self.of_table(self.columns(x, near))
 
+    def table(self, x: Any, near: Surroundings, rows: Rows = EVERY) -> NDArray[np.float32]:
+        """The columns, kept for the next expert that has the same, as boosting and forest of a fold
+        do, and given up to it."""
+        owner, table = near.made.pop("table", (None, None))
+        if owner is not None and self._same_table(owner):
+            return cast(NDArray[np.float32], table)
+        table = self.columns(x, near, rows)
+        near.made["table"] = (self, table)
+        return table
+
     def later_logits(self, x: Any, near: Surroundings) -> Tensor:
         """Of the nodes after the known ones; the trees see no others."""
-        owner, table = near.made.get("table", (None, None))
-        if owner is None or not self._same_table(owner):
-            table = self.columns(x, near, slice(self.num_nodes, None))
-            near.made["table"] = (self, table)
-        return self.logits(self.of_table(table))
+        return self.logits(self.of_table(self.table(x, near, slice(self.num_nodes, None))))
 
     def _same_table(self, other: TreeTable) -> bool:
         """Whether another expert has the same table, as boosting and forest of a fold do."""
@@ -164,7 +168,7 @@ class TreeTable(PlainExpert):
         """Logits of some nodes; the trees see no others."""
         return self.logits(self.of_table(self.columns(*self.whole(x, graph), rows)))
 
-    def of_table(self, table: NDArray[np.float32]) -> Floats:
+    def of_table(self, table: NDArray[np.float32]) -> Floats | Tensor:
         """What the trees say of rows, ``[rows, classes]``."""
         raise NotImplementedError
 

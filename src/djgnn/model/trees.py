@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from torch import Tensor
 
-from djgnn.model.columns import Floats, Surroundings, in_blocks
-from djgnn.model.table import EVERY, TreeTable, bounded, leaves
+from djgnn.model.columns import EVERY, Floats, Rows, Surroundings, in_blocks
+from djgnn.model.table import TreeTable, bounded, leaves
 
 LEAVES, FEW_LEAVES, MANY_NODES = 8, 4, 4000
 """Leaves of a tree, and where there are fewer than many training nodes."""
@@ -23,9 +23,9 @@ RATES, SLOW, PENALTY, COLUMN_SHARE, MOST_PER_LEAF = (0.1, 0.3), 30, 1.0, 0.3, 20
 """Shrinkage of the first rounds and of later ones, where there is much to learn; how many the first
 are, unless there are few in all; L2 penalty of boosting; columns that a split chooses from; nodes
 of a leaf."""
-MANY_ROWS, MANY_EXAMPLES = 2000, 20_000
-"""Rows from which on a tree is coded, and training nodes from which on threads grow it; both change
-no bit."""
+MANY_ROWS, DEVICE_ROWS, MANY_EXAMPLES = 2000, 50_000, 20_000
+"""Rows from which on a tree is coded, and answers on a GPU if it is there; training nodes from
+which on threads grow it. None of them changes a bit of the scores."""
 
 
 class BoostedTrees(TreeTable):
@@ -73,11 +73,12 @@ class BoostedTrees(TreeTable):
 
         if not self.rounds:
             self.observe(x, near)
-        table = self.columns(x, near)
+        table = self.table(x, near)
         rows, y, weights = self.examples(table, seed)
         if len(np.unique(y)) < 2:  # there is nothing to tell apart
             yield self.answer(self.begin(len(table)))
             return
+        columns = self.held(table)
         grown = HistGradientBoostingClassifier(
             l2_regularization=PENALTY,
             max_leaf_nodes=LEAVES if len(y) >= MANY_NODES else FEW_LEAVES,
@@ -89,7 +90,7 @@ class BoostedTrees(TreeTable):
         )
         most, there, scores = len(self.value), 0, self.begin(len(table))
         slow = SLOW if most > 2 * SLOW else 0
-        scores = self.added(table, scores, 0, int(self.rounds))
+        scores = self.added(columns, scores, 0, int(self.rounds))
         while (first := int(self.rounds)) < most:
             last = min(first + ROUNDS, most)
             while last > there:
@@ -97,7 +98,7 @@ class BoostedTrees(TreeTable):
                 with threadpool_limits(threads_for(y)):
                     grown.set_params(learning_rate=rate, max_iter=there).fit(rows, y, weights)
             self.keep(grown, first, last)
-            scores = self.added(table, scores if first else self.begin(len(table)), first, last)
+            scores = self.added(columns, scores if first else self.begin(len(table)), first, last)
             yield self.answer(scores)
 
     def ranges(self) -> dict[str, tuple[float, float]]:
@@ -134,31 +135,47 @@ class BoostedTrees(TreeTable):
             getattr(self, name)[first:last].copy_(torch.from_numpy(array))
         self.rounds.fill_(last)
 
-    def of_table(self, table: NDArray[np.float32]) -> Floats:
+    def of_table(self, table: NDArray[np.float32]) -> Floats | Tensor:
         """Of all rounds."""
-        return self.answer(self.added(table, self.begin(len(table)), 0, int(self.rounds)))
+        scores = self.added(self.held(table), self.begin(len(table)), 0, int(self.rounds))
+        found: Floats | Tensor = self.answer(scores)
+        return found
+
+    def held(self, table: NDArray[np.float32]) -> NDArray[np.float32] | Tensor:
+        """The columns of a table where trees answer, ``[columns, n]``."""
+        columns = np.ascontiguousarray(table.T)
+        if self.value.is_cuda and len(table) >= DEVICE_ROWS:
+            return torch.from_numpy(columns).to(self.value.device)
+        return columns
 
     def begin(self, num_nodes: int) -> Floats:
         """The scores without a tree, ``[classes, num_nodes]``."""
         return np.repeat(self.start.cpu().numpy()[:, None], num_nodes, axis=1)
 
-    def added(self, table: NDArray[np.float32], scores: Floats, first: int, last: int) -> Floats:
+    def added(
+        self, columns: NDArray[np.float32] | Tensor, scores: Any, first: int, last: int
+    ) -> Any:
         """Add what the trees of some rounds say of every row to its scores, one after the other.
 
         Shapes:
-            table ``[n, columns]``, scores ``[classes, n]``.
+            columns ``[columns, n]``, scores ``[classes, n]``.
         """
         feature, threshold, children, value = (
             part[first:last].cpu().numpy()
             for part in (self.feature, self.threshold, self.child, self.value)
         )
-        columns, rows = np.ascontiguousarray(table.T), np.arange(len(table))
         grown = children[:, :, 0].any(axis=2) | value[:, :, 0].astype(bool)
         trees = [
             (c, feature[r, c], threshold[r, c], children[r, c], value[r, c])
             for r, c in np.argwhere(grown)
         ]
-        if len(table) < MANY_ROWS:
+        if isinstance(columns, Tensor):
+            scores = torch.as_tensor(scores).to(columns.device)
+            for c, *tree in trees:
+                scores[c] += _said_on_device(columns, *_coded(*tree))
+            return scores
+        rows = np.arange(columns.shape[1])
+        if len(rows) < MANY_ROWS:
             for c, *tree, values in trees:
                 scores[c] += values[leaves(columns, rows, *tree)]
             return scores
@@ -168,14 +185,19 @@ class BoostedTrees(TreeTable):
             for c, *tree in codes:
                 scores[c, part] += _said(columns[:, part], *tree)
 
-        in_blocks(work, len(table))
+        in_blocks(work, len(rows))
         return scores
 
-    def answer(self, scores: Floats) -> Floats:
+    def answer(self, scores: Any) -> Any:
         """Probabilities, ``[n, classes]``; a class that no training node has gets the least."""
-        seen = (self.prior > 0).cpu().numpy()
+        seen = self.prior > 0
+        if isinstance(scores, Tensor):
+            answer = scores.new_zeros(scores.shape[1], self.out_channels)
+            answer[:, seen] = scores[seen].t().softmax(dim=1)
+            return answer
+        there = seen.cpu().numpy()
         found = np.zeros((scores.shape[1], self.out_channels))
-        found[:, seen] = softmax(scores[seen].T, axis=1)
+        found[:, there] = softmax(scores[there].T, axis=1)
         return found
 
 
@@ -184,13 +206,15 @@ class FeatureTrees(BoostedTrees):
 
     column_share = 1.0
 
+    def table(self, x: Any, near: Surroundings, rows: Rows = EVERY) -> NDArray[np.float32]:
+        """No other expert has the same."""
+        return self.columns(x, near, rows)
+
     def observe(self, x: Any, near: Surroundings) -> None:
         """Learn the projection of the features."""
         self.observe_features(x)
 
-    def columns(
-        self, x: Any, near: Surroundings, rows: slice | NDArray[np.int64] = EVERY
-    ) -> NDArray[np.float32]:
+    def columns(self, x: Any, near: Surroundings, rows: Rows = EVERY) -> NDArray[np.float32]:
         """The features, ``[rows, columns]``."""
         return np.asfortranarray(bounded(self.reduced(x)[rows]))
 
@@ -234,3 +258,16 @@ def _said(
         code += code
         code += columns[column] > bound
     return values.take(code)
+
+
+def _said_on_device(
+    columns: Tensor, feature: NDArray[np.int32], threshold: Floats, values: Floats
+) -> Tensor:
+    """The same on the device of the columns."""
+    if not len(feature):
+        return columns.new_full((columns.shape[1],), float(values[0]), dtype=torch.float64)
+    code = torch.zeros(columns.shape[1], dtype=torch.int32, device=columns.device)
+    for column, bound in zip(feature.tolist(), threshold.tolist(), strict=True):
+        # Both in double precision, as numpy compares them.
+        code = 2 * code + (columns[column].double() > bound)
+    return torch.from_numpy(values).to(columns.device)[code]

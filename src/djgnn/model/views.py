@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from djgnn.filters import FilterTable, aggregate, filter_table
-from djgnn.graph.operator import SparseOperator
+from djgnn.graph.operator import SparseOperator, take_rows
 from djgnn.jumps import JumpHierarchy
 from djgnn.model.dropout import Window
 from djgnn.pump import DiffusionPump, PumpOutput
@@ -204,11 +204,8 @@ class GraphView(View):
 
     def rows(self, index: Tensor) -> GraphView:
         """Some rows of the same graph, with the same sources."""
-        chosen = index.cpu().numpy()
-        adjacency, homophilic = (
-            SparseOperator.from_scipy(whole.to_scipy()[chosen], whole.dtype, whole.device)
-            for whole in (self.operators.adjacency, self.operators.homophilic)
-        )
+        whole = (self.operators.adjacency, self.operators.homophilic)
+        adjacency, homophilic = (take_rows(each, index, backward=True) for each in whole)
         return replace(self, index=index, adjacency=adjacency, homophilic=homophilic)
 
     def positions(self, pump: DiffusionPump) -> PumpOutput:

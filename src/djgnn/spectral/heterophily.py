@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -83,39 +84,79 @@ def homophily(
     Reference:
         Platonov et al., Characterizing graph datasets for node classification, NeurIPS 2023.
     """
-    if method not in _measures():
-        raise InputError(f"method: choose one of {', '.join(_measures())} (got {method!r})")
+    if method not in _MEASURES and method != "node":
+        names = ", ".join((*get_args(HomophilyMethod), "edge_insensitive"))
+        raise InputError(f"method: choose one of {names} (got {method!r})")
     if adjacency not in ("given", "symmetric"):
         raise InputError(f"adjacency: choose 'given' or 'symmetric' (got {adjacency!r})")
-    return _homophily(method, known_labels(graph, y), *_edges(graph, adjacency))
+    return _Known.of(graph, y, adjacency).measure(method)
 
 
 def homophilies(
     graph: Adjacency, *, adjacency: Literal["given", "symmetric"] = "given"
 ) -> dict[str, float]:
     """All measures of :func:`homophily`, which together cost little more than one."""
-    label, ends = known_labels(graph, None), _edges(graph, adjacency)
-    return {method: _homophily(method, label, *ends) for method in get_args(HomophilyMethod)}
+    known = _Known.of(graph, None, adjacency)
+    return {method: known.measure(method) for method in get_args(HomophilyMethod)}
 
 
-def _measures() -> dict[str, Callable[[Ends, NDArray[np.int64]], float]]:
-    return {
-        "edge": _edge,
-        "node": _node,
-        "class": _class_insensitive,
-        "edge_insensitive": _class_insensitive,
-        "adjusted": _adjusted,
-        "label_informativeness": _label_informativeness,
-    }
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What the measures need of the edges whose two ends have a known class.
 
+    Args:
+        label: The class of every node, -1 where it is unknown.
+        ends: Sources and targets of these edges.
+        every: How many of them lead from each class to each other one.
+        once: The same with each undirected edge of a symmetrised graph once.
 
-def _homophily(method: str, label: NDArray[np.int64], every: Ends, once: Ends) -> float:
-    ends = every if method in ("node", "class", "edge_insensitive") else once
-    both = (label[ends[0]] >= 0) & (label[ends[1]] >= 0)
-    if not both.any():
-        return float("nan")
-    known = ends if both.all() else (ends[0][both], ends[1][both])
-    return float(_measures()[method](known, label))
+    Shapes:
+        label ``[n]``, every, once ``[classes, classes]``.
+    """
+
+    label: NDArray[np.int64]
+    ends: Ends
+    every: NDArray[np.int64]
+    once: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, graph: Adjacency, y: ArrayLike | None, adjacency: str) -> _Known:
+        """Of a graph, or of its symmetrised edges."""
+        label = known_labels(graph, y)
+        if adjacency == "given" and isinstance(graph, Graph):
+            source, target = graph.edge_index
+        else:
+            matrix = as_adjacency(graph) if adjacency == "given" else symmetrize(graph)
+            source, target = matrix.tocoo().coords
+        known = label >= 0
+        if not known.all():
+            both = known[source] & known[target]
+            source, target = source[both], target[both]
+        width = int(label.max(initial=-1)) + 1
+        pairs = label[source] * width + label[target]
+
+        def counted(chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+            return np.bincount(chosen, minlength=width**2).reshape(width, width)
+
+        every = counted(pairs)
+        once = every if adjacency == "given" else counted(pairs[source <= target])
+        return cls(label, (source, target), every, once)
+
+    def measure(self, method: str) -> float:
+        """One of them; NaN without an edge."""
+        if not self.every.any():
+            return float("nan")
+        if method == "node":
+            return self.node()
+        joint = self.every if method in ("class", "edge_insensitive") else self.once
+        return float(_MEASURES[method](joint, np.bincount(self.label[self.label >= 0])))
+
+    def node(self) -> float:
+        """The share of agreeing edges among those that enter a node, averaged over known nodes."""
+        (source, target), n = self.ends, self.label.size
+        agree = target[self.label[source] == self.label[target]]
+        entering, agreeing = (np.bincount(each, minlength=n) for each in (target, agree))
+        return float((agreeing / np.maximum(entering, 1))[self.label >= 0].mean())
 
 
 def known_labels(graph: Adjacency, y: ArrayLike | None) -> NDArray[np.int64]:
@@ -148,62 +189,45 @@ def known_labels(graph: Adjacency, y: ArrayLike | None) -> NDArray[np.int64]:
     return np.maximum(label.astype(np.int64), -1)
 
 
-def _edges(graph: Adjacency, how: str) -> tuple[Ends, Ends]:
-    """Sources and targets, and the same with each undirected edge of a symmetrised graph once."""
-    if how == "given" and isinstance(graph, Graph):
-        every = (graph.edge_index[0], graph.edge_index[1])
-        return every, every
-    matrix = (as_adjacency(graph) if how == "given" else symmetrize(graph)).tocoo()
-    every = (matrix.row, matrix.col)
-    if how == "given":
-        return every, every
-    once = every[0] <= every[1]
-    return every, (every[0][once], every[1][once])
+def _edge(joint: NDArray[np.int64], count: NDArray[np.int64]) -> float:
+    return float(np.trace(joint) / joint.sum())
 
 
-def _edge(ends: Ends, label: NDArray[np.int64]) -> float:
-    return float(np.mean(label[ends[0]] == label[ends[1]]))
-
-
-def _node(ends: Ends, label: NDArray[np.int64]) -> float:
-    agree = label[ends[0]] == label[ends[1]]
-    entering = np.bincount(ends[1], minlength=label.size)
-    agreeing = np.bincount(ends[1], weights=agree, minlength=label.size)
-    return float((agreeing / np.maximum(entering, 1))[label >= 0].mean())
-
-
-def _class_insensitive(ends: Ends, label: NDArray[np.int64]) -> float:
-    count = np.bincount(label[label >= 0])
+def _class_insensitive(joint: NDArray[np.int64], count: NDArray[np.int64]) -> float:
     _need_two_classes(count, "class")
-    agree = label[ends[0]] == label[ends[1]]
-    entering = np.bincount(label[ends[1]], minlength=count.size)
-    agreeing = np.bincount(label[ends[1]], weights=agree, minlength=count.size)
-    excess = agreeing / np.maximum(entering, 1) - count / count.sum()
+    excess = np.diag(joint) / np.maximum(joint.sum(axis=0), 1) - count / count.sum()
     return float(np.maximum(excess, 0).sum() / (count.size - 1))
 
 
-def _end_shares(ends: Ends, label: NDArray[np.int64]) -> NDArray[np.float64]:
-    count = np.bincount(np.concatenate([label[ends[0]], label[ends[1]]]))
-    return np.asarray(count / count.sum(), dtype=np.float64)
+def _end_shares(joint: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.asarray((joint.sum(axis=0) + joint.sum(axis=1)) / (2 * joint.sum()), np.float64)
 
 
-def _adjusted(ends: Ends, label: NDArray[np.int64]) -> float:
-    shares = _end_shares(ends, label)
+def _adjusted(joint: NDArray[np.int64], count: NDArray[np.int64]) -> float:
+    shares = _end_shares(joint)
     _need_two_classes(shares, "adjusted")
     chance = float((shares**2).sum())
-    return (_edge(ends, label) - chance) / (1.0 - chance)
+    return (_edge(joint, count) - chance) / (1.0 - chance)
 
 
-def _label_informativeness(ends: Ends, label: NDArray[np.int64]) -> float:
-    shares = _end_shares(ends, label)
+def _label_informativeness(joint: NDArray[np.int64], count: NDArray[np.int64]) -> float:
+    shares = _end_shares(joint)
     _need_two_classes(shares, "label_informativeness")
-    c = shares.size
-    joint = np.bincount(label[ends[0]] * c + label[ends[1]], minlength=c * c).reshape(c, c)
-    joint = (joint + joint.T) / (2.0 * joint.sum())
-    seen = joint > 0
-    information = (joint[seen] * np.log(joint[seen] / np.outer(shares, shares)[seen])).sum()
+    pairs = (joint + joint.T) / (2.0 * joint.sum())
+    seen = pairs > 0
+    information = (pairs[seen] * np.log(pairs[seen] / np.outer(shares, shares)[seen])).sum()
     present = shares[shares > 0]
     return float(information / -(present * np.log(present)).sum())
+
+
+_MEASURES: dict[str, Callable[[NDArray[np.int64], NDArray[np.int64]], float]] = {
+    "edge": _edge,
+    "class": _class_insensitive,
+    "edge_insensitive": _class_insensitive,
+    "adjusted": _adjusted,
+    "label_informativeness": _label_informativeness,
+}
+"""By counts of edges between classes, and of nodes of a class."""
 
 
 def _need_two_classes(count: NDArray[np.float64] | NDArray[np.int64], method: str) -> None:

@@ -8,7 +8,8 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -63,8 +64,49 @@ def written(path: Path) -> Iterator[None]:
         raise OSError(int(number[1]) if number else 0, str(error), str(path)) from error
 
 
+class _Writer:
+    """Writes files in a thread of its own, one after the other."""
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+        self._begun: list[Future[None]] = []
+
+    def begin(self, write: Callable[[], None]) -> None:
+        """Write a file of what the GPU has by now, after those before it.
+
+        Raises:
+            OSError: If one of those could not be written.
+        """
+        for each in [each for each in self._begun if each.done()]:
+            each.result()
+        self._pool = self._pool or ThreadPoolExecutor(1, "checkpoint")
+        there = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        there.record()
+
+        def work() -> None:
+            stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            stream.wait_event(there)
+            with torch.cuda.stream(stream):  # others need not wait for its copies
+                write()
+
+        self._begun.append(self._pool.submit(work))
+
+    def finish(self) -> None:
+        """Wait until all are written.
+
+        Raises:
+            OSError: If one of them cannot be.
+        """
+        begun, self._begun = self._begun, []
+        for each in begun:
+            each.result()
+
+
 class Checkpoint:
     """One file that follows a run.
+
+    On a GPU what is kept of a training that has ended is written while the next one goes on;
+    :meth:`finish` waits for it.
 
     Args:
         path: The file; its folder is made when first needed.
@@ -82,14 +124,26 @@ class Checkpoint:
         self.path, self.key, self.every = Path(path), key, every
         self.group = group or Group()
         self._last, self._wait = time.monotonic(), every
+        self._writer = _Writer()
 
     def stage(self, name: str) -> Checkpoint:
         """The checkpoint of one part of a run, beside the others."""
         file = self.path.with_name(f"{name}.safetensors")
-        return Checkpoint(file, f"{self.key}/{name}", self.every, self.group)
+        found = Checkpoint(file, f"{self.key}/{name}", self.every, self.group)
+        found._writer = self._writer
+        return found
+
+    def finish(self) -> None:
+        """Wait until all stages are written.
+
+        Raises:
+            OSError: If one of them cannot be.
+        """
+        self._writer.finish()
 
     def forget(self) -> None:
         """Delete the file: the run begins anew."""
+        self.finish()
         if self.group.first:
             self.path.unlink(missing_ok=True)
 
@@ -134,11 +188,18 @@ class Checkpoint:
             "ended": progress.ended,
             "threads": torch.get_num_threads(),
         }
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_suffix(".part")
-        save_tensors(tensors, part, {"format": FORMAT, "about": json.dumps(about)})
-        flush(part)
-        os.replace(part, self.path)
+
+        def write() -> None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            part = self.path.with_suffix(".part")
+            save_tensors(tensors, part, {"format": FORMAT, "about": json.dumps(about)})
+            flush(part)
+            os.replace(part, self.path)
+
+        if progress.ended and progress.kept_logits.is_cuda:  # these tensors do not change any more
+            self._writer.begin(write)
+        else:
+            write()
         self._last = time.monotonic()
         self._wait = self.every and max(self.every, 10 * (self._last - begun))
 
@@ -153,6 +214,7 @@ class Checkpoint:
         Raises:
             InputError: If the file is damaged or belongs to another run.
         """
+        self._last = time.monotonic()
         found = self.group.shared(lambda: self._read() if self.path.exists() else None)
         if found is None:
             return Progress()

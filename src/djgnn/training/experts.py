@@ -104,6 +104,8 @@ def fit_experts(
             warnings.warn(f"expert {name} left out: {result}", DJGNNWarning, stacklevel=2)
         if any(each.interrupted for each in found.values()):
             break
+    if hooks.checkpoint is not None:
+        hooks.checkpoint.finish()
     found = {name: found[name] for name in module.names if name in found}
     for name, expert in module.experts.items():
         if name not in found:  # diverged or never begun: weights that are numbers, for one seed one

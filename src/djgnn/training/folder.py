@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -126,15 +127,19 @@ def write_run(
 
     `more` are fields of the card that were found elsewhere.
     """
-    card = run_card(graph, config, fitted, result, seed, promise)
-    shares = fitted.calibration.probabilities(fitted.logits.cpu().numpy())
-    card |= write_next_steps(folder, graph, fitted, shares, result.split) | dict(more or {})
-    parts = parts_of(graph, fitted.module, result.split)
-    anchors = parts.train if parts.train.any() else parts.val
-    text = prediction_csv(graph, shares, card["sets"], parts, anchors)
-    (folder / PREDICTIONS).write_text(text, "utf-8")
-    held = held_out(graph, fitted, result.split)
-    return write_model(folder, graph, config, fitted.module, card, fitted.history, held)
+    # The largest files are written while the tables are made.
+    with ThreadPoolExecutor(1) as beside:
+        stored = beside.submit(_store, folder, graph, fitted.module)
+        card = run_card(graph, config, fitted, result, seed, promise)
+        shares = fitted.calibration.probabilities(fitted.logits.cpu().numpy())
+        card |= write_next_steps(folder, graph, fitted, shares, result.split) | dict(more or {})
+        parts = parts_of(graph, fitted.module, result.split)
+        anchors = parts.train if parts.train.any() else parts.val
+        text = prediction_csv(graph, shares, card["sets"], parts, anchors)
+        (folder / PREDICTIONS).write_text(text, "utf-8")
+        held = held_out(graph, fitted, result.split)
+        stored.result()
+    return _seal(folder, config, fitted.module, card, fitted.history, held)
 
 
 def parts_of(graph: Graph, module: nn.Module, split: int) -> Split:
@@ -240,10 +245,27 @@ def write_model(
     Returns:
         The card as written.
     """
-    chosen = dataclasses.replace(config, model=getattr(module, "config", config.model))
-    (folder / CONFIG).write_text(chosen.to_yaml(), "utf-8")
+    _store(folder, graph, module)
+    return _seal(folder, config, module, card, history, held)
+
+
+def _store(folder: Path, graph: Graph, module: nn.Module) -> None:
+    """Write graph and weights."""
     write_npz(graph, folder / GRAPH)
     save_tensors(module.state_dict(), folder / WEIGHTS, {"format": FORMAT})
+
+
+def _seal(
+    folder: Path,
+    config: RunConfig,
+    module: nn.Module,
+    card: dict[str, Any],
+    history: Sequence[EpochRecord],
+    held: HeldOut | None,
+) -> dict[str, Any]:
+    """Write the small files, and the card last."""
+    chosen = dataclasses.replace(config, model=getattr(module, "config", config.model))
+    (folder / CONFIG).write_text(chosen.to_yaml(), "utf-8")
     if held is not None and held.source == "folds":
         write_held_out(held, folder / HELD_OUT)
     with (folder / HISTORY).open("w", newline="", encoding="utf-8") as file:

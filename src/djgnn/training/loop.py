@@ -213,10 +213,11 @@ def fit(
                 raise
             run.ended = True
         else:
-            decisions = decision(logits, targets.metric).cpu().numpy()
+            decisions = decision(logits, targets.metric)
             record, halves = _record(run.epoch, losses, logits, decisions, targets)
             _keep_halves(run, halves, logits[targets.val])
-            _keep(run, record, logits, decisions[targets.nodes[2]], module, config.select)
+            tested = decisions[targets.test].cpu().numpy()
+            _keep(run, record, logits, tested, module, config.select)
             held_out = [each.validation_loss for each in run.history]
             run.ended = config.ends(held_out, run.kept_epoch, rival(), hopeless, chance)
             if hooks.observer is not None:
@@ -314,7 +315,7 @@ def _record(
     epoch: int,
     losses: tuple[Tensor, Tensor],
     logits: Tensor,
-    decisions: Decisions,
+    decisions: Tensor,
     targets: Targets,
 ) -> tuple[EpochRecord, list[float]]:
     """The figures of an epoch and the losses of two halves of validation, with one host
@@ -322,15 +323,24 @@ def _record(
     held, y, weight = logits[targets.val], targets.val_y, targets.class_weight
     parts = [F.cross_entropy(held[i::2], y[i::2], weight) for i in (0, 1)]
     of_validation = F.cross_entropy(held, y, weight)
-    found = torch.stack([*losses, of_validation, *parts]).tolist()
-    loss, pump_loss, validation_loss, *halves = found
-    train, val, _ = targets.nodes
+    said = [decisions[targets.train], decisions[targets.val]]
+    labels = (targets.train_y, targets.val_y)
+    # What is right is counted on a GPU, for there are many nodes.
+    counted = said[0].is_cuda and targets.metric == "accuracy" and all(map(len, said))
+    right = [(a == b).sum() for a, b in zip(said, labels, strict=True)] if counted else []
+    figures = [*losses, of_validation, *parts, *right]
+    found = torch.stack([figure.double() for figure in figures]).tolist()
+    loss, pump_loss, validation_loss, *halves = found[:5]
+    scores = [100 * count / len(part) for count, part in zip(found[5:], said, strict=False)]
+    if not counted:
+        each = zip(said, targets.labels, strict=True)
+        scores = [score(part.cpu().numpy(), label, targets.metric) for part, label in each]
     record = EpochRecord(
         epoch=epoch,
         loss=loss,
         pump_loss=pump_loss,
-        train=score(decisions[train], targets.labels[0], targets.metric),
+        train=scores[0],
         validation_loss=validation_loss,
-        validation=score(decisions[val], targets.labels[1], targets.metric),
+        validation=scores[1],
     )
     return record, halves

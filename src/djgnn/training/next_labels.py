@@ -4,6 +4,7 @@ import heapq
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from djgnn import checking
@@ -26,7 +27,12 @@ class Wanted:
     neighbours: checking.Natural
 
 
-def next_labels(graph: Graph, shares: NDArray[np.float32], most: int = MOST) -> list[Wanted]:
+def next_labels(
+    graph: Graph,
+    shares: NDArray[np.float32],
+    most: int = MOST,
+    near: sp.csr_array | None = None,
+) -> list[Wanted]:
     r"""Rank the nodes without label by their own uncertainty times that around them.
 
     .. math::
@@ -42,6 +48,7 @@ def next_labels(graph: Graph, shares: NDArray[np.float32], most: int = MOST) -> 
         graph: Labels and edges.
         shares: Probabilities.
         most: How many nodes at most.
+        near: The result of :func:`djgnn.training.suspects.neighbours`, where it is known.
 
     Shapes:
         shares ``[n, classes]``.
@@ -52,7 +59,7 @@ def next_labels(graph: Graph, shares: NDArray[np.float32], most: int = MOST) -> 
         return []
     second, first = np.sort(shares.astype(np.float64), axis=1)[:, -2:].T
     unsure = np.where(open_, 1 - (first - second), 0)
-    near = neighbours(graph)
+    near = neighbours(graph) if near is None else near
     degree = np.diff(near.indptr)
     each = 1 / np.maximum(degree, 1)
     once = each * (near @ unsure)

@@ -14,7 +14,7 @@ from djgnn.graph import Graph
 from djgnn.training.held_out import held_out
 from djgnn.training.loop import Fitted
 from djgnn.training.next_labels import Wanted, next_labels
-from djgnn.training.suspects import Suspect, suspects
+from djgnn.training.suspects import Suspect, neighbours, suspects
 from djgnn.training.thresholds import Threshold, thresholds
 
 SUSPECTS, LABEL_NEXT = "suspects.csv", "label-next.csv"
@@ -62,8 +62,8 @@ def write_next_steps(
     Shapes:
         shares ``[n, classes]``.
     """
-    held = held_out(graph, fitted, split)
-    doubted, wanted = suspects(graph, held), next_labels(graph, shares)
+    held, near = held_out(graph, fitted, split), neighbours(graph)
+    doubted, wanted = suspects(graph, held, near), next_labels(graph, shares, near=near)
     _write(folder / SUSPECTS, doubted)
     _write(folder / LABEL_NEXT, wanted)
     return {

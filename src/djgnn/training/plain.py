@@ -37,7 +37,7 @@ class StepPasses:
     ) -> None:
         self.module, self.targets = module, targets
         self.x, self.graph = inputs
-        self._steps: Iterator[Floats] | None = None
+        self._steps: Iterator[Floats | Tensor] | None = None
         self._logits = torch.empty(0)
 
     def update(self, optimizer: Adam, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:

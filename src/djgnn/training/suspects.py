@@ -33,7 +33,7 @@ class Suspect:
         return self.predicted_probability >= ODDS * self.probability
 
 
-def suspects(graph: Graph, held: HeldOut) -> list[Suspect]:
+def suspects(graph: Graph, held: HeldOut, near: sp.csr_array | None = None) -> list[Suspect]:
     """The labels that are not the likeliest class of their nodes, the least likely first.
 
     Ranked by the calibrated probability of the given label: of labels changed at random this finds
@@ -43,6 +43,7 @@ def suspects(graph: Graph, held: HeldOut) -> list[Suspect]:
     Args:
         graph: With labels.
         held: Probabilities of nodes that were not learned from.
+        near: The result of :func:`neighbours`, where it is known.
 
     Example:
         >>> g = Graph(np.array([[0], [1]]), num_nodes=3, y=np.array([0, 1, 1]))
@@ -56,7 +57,7 @@ def suspects(graph: Graph, held: HeldOut) -> list[Suspect]:
     order = np.lexsort((-first, own))
     order = order[best[order] != held.y[order]]
     names, classes = graph.names(), graph.classes()
-    reasons = _reasons(graph, held, order)
+    reasons = _reasons(graph, held, order, neighbours(graph) if near is None else near)
     return [
         Suspect(
             names[held.nodes[i]],
@@ -70,12 +71,13 @@ def suspects(graph: Graph, held: HeldOut) -> list[Suspect]:
     ]
 
 
-def _reasons(graph: Graph, held: HeldOut, rows: NDArray[np.int64]) -> list[list[str]]:
+def _reasons(
+    graph: Graph, held: HeldOut, rows: NDArray[np.int64], near: sp.csr_array
+) -> list[list[str]]:
     """What speaks for the prediction of each of some held-out nodes, in words."""
     nodes, classes, names = held.nodes[rows], graph.classes(), graph.names()
     label, best = held.y[rows], held.shares[rows].argmax(axis=1)
     y = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
-    near = neighbours(graph)
     known = np.flatnonzero(y >= 0)
     one_hot = sp.csr_array(
         (np.ones(known.size), (known, y[known])), shape=(graph.num_nodes, graph.num_classes)
