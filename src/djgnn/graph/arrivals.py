@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,8 @@ class Arrivals:
     outgoing: sp.csr_array
     incoming: sp.csr_array
     among: sp.csr_array
+    made: dict[Any, Any] = field(default_factory=dict, repr=False)
+    """What several experts need of them; whoever is first makes it."""
 
     @property
     def num_nodes(self) -> int:

@@ -1,5 +1,6 @@
 """New nodes without retraining: placed by the stored pump, ranked against the stored U."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -170,11 +171,26 @@ class ArrivalView(View):
         known = self.known.operators.degree
         return scaled_degrees((self.adjacency @ torch.ones_like(known)[:, None])[:, 0], known)
 
+    def _once(self, *key: Any, make: Callable[[], Any]) -> Any:
+        """What experts that see the same edges share."""
+        held = self.known.operators.adjacency
+        place = (*key, held.dtype, held.device)
+        if place not in self.new.made:
+            self.new.made[place] = make()
+        return self.new.made[place]
+
     @cached_property
     def _homophilic(self) -> SparseOperator:
         """Rows of the normalised adjacency, over known and new nodes."""
-        row = _rows(self.new, self.known.module.config.homophilic_adjacency)
-        if self.known.module.config.treatment()["mean"]:
+        config = self.known.module.config
+        seen, mean = config.homophilic_adjacency, config.treatment()["mean"]
+        found: SparseOperator = self._once(
+            "homophilic", seen, mean, make=lambda: self._normalized(_rows(self.new, seen), mean)
+        )
+        return found
+
+    def _normalized(self, row: sp.csr_array, mean: bool) -> SparseOperator:
+        if mean:
             return self._operator(mean_normalize(row))
         m, n = self.new.num_nodes, self.known.operators.num_nodes
         own = sp.csr_array((np.ones(m), (np.arange(m), n + np.arange(m))), shape=row.shape)
@@ -193,13 +209,18 @@ class ArrivalView(View):
         """u = tanh(a W + b); a node with the row of a known one gets exactly its position."""
         stored, operators = self.known.encoding.pump, self.known.operators
         u = torch.tanh(self.adjacency @ pump.weight.t().contiguous() + pump.bias)
-        n, row = operators.num_nodes, self.adjacency.to_scipy().astype(np.float32)
-        twins = twin_classes(sp.csr_array(sp.vstack([operators.adjacency.to_scipy(), row])))
-        first = twins.representative[twins.class_of[n:]].to(u.device)
+        n, seen = operators.num_nodes, self.known.module.config.pump_adjacency
+        first = self._once("first", seen, make=self._first)
         u = torch.where((first < n)[:, None], stored.u[first.clamp_max(n - 1)], u)
         return PumpOutput(
             torch.cat([stored.u.detach(), u]), stored.trace_ratio, stored.orthogonality
         )
+
+    def _first(self) -> Tensor:
+        """Of every new node the first one with the same row of A, ``[m]``."""
+        held, row = self.known.operators.adjacency, self.adjacency.to_scipy().astype(np.float32)
+        twins = twin_classes(sp.csr_array(sp.vstack([held.to_scipy(), row])))
+        return twins.representative[twins.class_of[held.shape[0] :]].to(held.device)
 
     def filters(self, model: DJGNN, u: Tensor) -> FilterTable:
         """The stored filters, and below them those of the new nodes."""

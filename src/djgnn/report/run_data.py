@@ -253,11 +253,10 @@ def _check_predictions(
 def _are_shares(texts: list[str]) -> bool:
     # Most are written with six digits after the point.
     if {*map(len, texts)} == {8} and (text := "".join(texts)).isascii():
-        digits = np.frombuffer(text.encode(), np.uint8).reshape(-1, 8)
-        places = np.delete(digits, 1, axis=1) - ord("0")
-        if (digits[:, 1] == ord(".")).all() and (places <= 9).all():
-            below, rest = places[:, 0] == 0, places[:, 1:].any(axis=1)
-            return bool((below | ((places[:, 0] == 1) & ~rest)).all())
+        first, point, *rest = np.frombuffer(text.encode(), np.uint8).reshape(-1, 8).T - ord("0")
+        if (point == ord(".") + 256 - ord("0")).all() and all((each <= 9).all() for each in rest):
+            one = first == 1
+            return bool((one | (first == 0)).all()) and not any(each[one].any() for each in rest)
     try:
         values = np.fromiter(map(float, texts), np.float64, len(texts))
     except ValueError:

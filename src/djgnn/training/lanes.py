@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import queue
-import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,8 +16,6 @@ from djgnn.training.loop import Fitted
 from djgnn.training.progress import EpochRecord, Hooks
 
 Job = Callable[[Hooks], Fitted]
-SWITCH = 2e-4
-"""Seconds that Python gives a thread beside a GPU before another one has its turn."""
 
 
 def in_turn(
@@ -36,11 +33,9 @@ def in_turn(
         threads: That libraries have in each of them beside a GPU, where each has a stream of its
             own; 0 without one.
     """
-    over, before = threading.Event(), sys.getswitchinterval()
+    over = threading.Event()
     with ThreadPoolExecutor(lanes, initializer=_with_threads, initargs=(threads,)) as pool:
         try:
-            if threads:  # what launches kernels must not keep the others waiting, nor they it
-                sys.setswitchinterval(SWITCH)
             yield from [
                 _Lane(pool, job, hooks, over).result if at_once else partial(job, hooks)
                 for (job, hooks), at_once in zip(jobs, ahead, strict=True)
@@ -48,7 +43,6 @@ def in_turn(
         finally:
             over.set()
             pool.shutdown(cancel_futures=True)
-            sys.setswitchinterval(before)
 
 
 class _Lane:

@@ -49,7 +49,8 @@ def suitable_threads(graph: Graph, device: torch.device, known: int | None = Non
         return
     if device.type != "cpu":
         # The capture of a CUDA graph, which larger graphs have none of, bears no other thread.
-        beside = available() - 1 if alone and graph.num_nodes > MOST_NODES else 0
+        # Threads that wait for each other leave some cores to what else there is to do.
+        beside = 3 * available() // 4 if alone and graph.num_nodes > MOST_NODES else 0
         _chosen.append((before, 1, beside))
         try:
             yield before
