@@ -49,10 +49,9 @@ def compare(found: list[dict[str, Any]], one: dict[str, Any], tolerance: float =
             np.testing.assert_array_equal(other[key], found[0][key], key)
     np.testing.assert_allclose(terms(found[0]), terms(one), rtol=tolerance, atol=1e-6)
     # Two nodes may be at the same distance, but for rounding, which depends on the processor.
-    same = (found[0]["ranks"] == one["ranks"]).reshape(len(one["logits"]), -1).all(axis=1)
-    assert (~same).sum() <= 1 + 1e-3 * same.size
-    logits = [run["logits"][same] for run in (found[0], one)]
-    np.testing.assert_allclose(*logits, rtol=1e-3, atol=1e-4)
+    assert np.mean(found[0]["ranks"] != one["ranks"]) <= 1e-4
+    close = np.isclose(found[0]["logits"], one["logits"], rtol=1e-3, atol=1e-4).all(axis=1)
+    assert (~close).sum() <= 1e-3 * close.size
     np.testing.assert_allclose(found[0]["weights"], one["weights"], rtol=1e-3, atol=1e-4)
     for key in ("chosen", "epoch", "test"):
         assert found[0][key] == one[key], key
