@@ -197,3 +197,15 @@ def test_experts_of_the_same_labels_share_the_table_of_later_nodes(
     for each, answer in zip(made, found, strict=True):
         alone = each.arriving(known.x, WholeGraph(known.adjacency), new, new.x)
         assert torch.equal(answer, alone)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_tables_on_a_gpu_are_those_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "MANY_ENTRIES", 0)
+    there = Surroundings.of(GRAPH.adjacency, device=torch.device("cuda"))
+    boosted, _ = trained(BoostedTrees)
+    here = boosted.columns(GRAPH.x, NEAR)
+    np.testing.assert_allclose(boosted.columns(GRAPH.x, there), here, rtol=1e-5, atol=1e-6)
+    spread, _ = trained(LabelPropagation)
+    found = spread.probabilities(None, there).cpu()
+    np.testing.assert_allclose(found, spread.probabilities(None, NEAR), rtol=1e-9)

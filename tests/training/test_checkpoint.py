@@ -6,6 +6,8 @@ import copy
 import dataclasses
 import json
 import os
+import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -374,3 +376,38 @@ def test_a_frozen_pump_stays_where_it_was_left() -> None:
     """A gradient left over from training the pump must not move it once it is frozen."""
     fitted = run({"epochs": 4, "decoupled": True, "pump_epochs": 3})
     assert len({record.pump_loss for record in fitted.history}) == 1
+
+
+def test_files_are_written_beside_the_training_in_order_and_failures_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Stream:
+        def wait_event(self, event: Any) -> None:
+            done.append("waited")
+
+        def record(self) -> None:
+            done.append("recorded")
+
+    done: list[str] = []
+    for name in ("Event", "Stream"):
+        monkeypatch.setattr(torch.cuda, name, Stream)
+    monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
+    writer, go = checkpoint._Writer(), threading.Event()
+
+    def first() -> None:
+        go.wait()
+        done.append("first")
+
+    def full() -> None:
+        raise OSError(28, "no space")
+
+    writer.begin(first)
+    writer.begin(lambda: done.append("second"))
+    assert "first" not in done  # nobody waited for it
+    go.set()
+    writer.finish()
+    assert [each for each in done if each in ("first", "second")] == ["first", "second"]
+    writer.begin(full)
+    with pytest.raises(OSError, match="no space"):
+        writer.finish()
+    writer.finish()
