@@ -24,6 +24,8 @@ from djgnn.spectral.systems import WORK
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Twins = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
+
 LEAK_SHARE, LEAK_ENTRIES = 0.1, 2
 EMPTY_ROWS = 0.1
 SPREAD = ("median", "low", "high")
@@ -39,13 +41,13 @@ def measure_graph(graph: Graph, seed: int = 0, structural: bool = True) -> dict[
         seed: Seed of the clusterings behind R.
         structural: Measure R too, which needs eigenvectors; left out where they take too long.
     """
-    known = 0 if graph.y is None else int((graph.y >= 0).sum())
+    known, twins = 0 if graph.y is None else int((graph.y >= 0).sum()), _twins(graph)
     found: dict[str, Any] = {
         "name": graph.name,
         "size": measure_size(graph),
         "labels": {"known": known, "classes": _class_counts(graph)},
-        "twins": measure_twins(graph),
-        "leak": measure_leak(graph),
+        "twins": measure_twins(graph, twins),
+        "leak": measure_leak(graph, twins),
         "heterophily": measure_heterophily(graph, seed, structural),
     }
     found["advice"] = advise(found["size"])
@@ -82,7 +84,7 @@ def measure_size(graph: Graph) -> dict[str, Any]:
     }
 
 
-def measure_twins(graph: Graph) -> dict[str, Any]:
+def measure_twins(graph: Graph, twins: Twins | None = None) -> dict[str, Any]:
     """Nodes with the same row of A, which no weights of the pump can tell apart.
 
     `agreement` is the share of equal labels among pairs of labelled twins; nodes without outgoing
@@ -93,7 +95,7 @@ def measure_twins(graph: Graph) -> dict[str, Any]:
         >>> measure_twins(g)
         {'share': 0.6666666666666666, 'share_empty': 0.0, 'agreement': 1.0}
     """
-    twin, entries, several = _twins(graph)
+    twin, entries, several = twins or _twins(graph)
     counts = _label_counts(graph, twin, entries > 0)
     size = counts.sum(axis=1)
     pairs = float((size * (size - 1)).sum())
@@ -104,7 +106,7 @@ def measure_twins(graph: Graph) -> dict[str, Any]:
     }
 
 
-def measure_leak(graph: Graph) -> dict[str, Any] | None:
+def measure_leak(graph: Graph, twins: Twins | None = None) -> dict[str, Any] | None:
     """Whether duplicated nodes carry labels from train to test; ``None`` without splits.
 
     Counted are test nodes of split 0 with a training twin of the same label, both with rows of at
@@ -114,7 +116,7 @@ def measure_leak(graph: Graph) -> dict[str, Any] | None:
     if graph.y is None or not graph.num_splits:
         return None
     split = graph.split(0)
-    twin, entries, _ = _twins(graph)
+    twin, entries, _ = twins or _twins(graph)
     full = entries >= LEAK_ENTRIES
     train = _label_counts(graph, twin, full & split.train)
     test = np.flatnonzero(full & split.test & (graph.y >= 0))
@@ -193,7 +195,7 @@ def advise(size: dict[str, Any]) -> dict[str, str]:
     return {"adjacency": "given", "why": why}
 
 
-def _twins(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+def _twins(graph: Graph) -> Twins:
     """Twin class of each node, entries of its row, and whether it has a twin."""
     twins = twin_classes(graph.adjacency)
     twin = twins.class_of.numpy()

@@ -72,7 +72,13 @@ def is_undirected(adjacency: Adjacency, *, rtol: float = 1e-12) -> bool:
         (True, False)
     """
     matrix = as_adjacency(adjacency)
-    return bool(abs(matrix - matrix.T).max() <= rtol * matrix.max()) if matrix.nnz else True
+    if not matrix.nnz:
+        return True
+    least = rtol * matrix.max()
+    entering = np.bincount(matrix.indices, minlength=matrix.shape[0])
+    if matrix.data.min() > least and not np.array_equal(entering, np.diff(matrix.indptr)):
+        return False  # some edge has no reverse at all
+    return bool(abs(matrix - matrix.T).max() <= least)
 
 
 def symmetrize(adjacency: Adjacency) -> sp.csr_array:
