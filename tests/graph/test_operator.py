@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from djgnn.graph.operator import SparseOperator
+from djgnn.graph.operator import SparseOperator, csr_product, csr_tensor
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -27,6 +27,21 @@ def test_empty_rows_and_empty_matrices_give_zeros_not_garbage() -> None:
     empty = SparseOperator.from_scipy(sp.csr_array((4, 3)))
     torch.full((4, 2), float("nan"))  # leave garbage where the next allocation may land
     assert torch.equal(empty @ torch.ones(3, 2), torch.zeros(4, 2))
+
+
+@pytest.mark.parametrize("kind", [torch.int32, torch.int64])
+@pytest.mark.parametrize("width", [0, 1, 5, 64, 100])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_products_of_any_width(kind: torch.dtype, width: int, dtype: torch.dtype) -> None:
+    matrix = sp.random_array((9, 6), density=0.15, rng=0).tocsr()
+    assert (np.diff(matrix.indptr) == 0).any()  # rows without entries too
+    parts = [torch.from_numpy(part).to(kind) for part in (matrix.indptr, matrix.indices)]
+    held = csr_tensor(*parts, torch.from_numpy(matrix.data).to(dtype), matrix.shape)
+    wide = torch.randn(6, 2 * width, dtype=dtype, requires_grad=True)
+    for dense in (wide, wide[:, width:]):  # the second is not contiguous
+        found = csr_product(held, dense)
+        assert not found.requires_grad
+        torch.testing.assert_close(found, held.to_dense() @ dense.detach())
 
 
 def test_every_torch_layout_is_the_same_operator() -> None:

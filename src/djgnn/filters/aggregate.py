@@ -217,9 +217,8 @@ class _CSRSum(torch.autograd.Function):
         index = index.to(indptr.dtype)
         ctx.save_for_backward(value, h, indptr, index)
         ctx.hidden, ctx.shape = hidden, shape
-        out = h.new_empty(shape[0] * hidden // h.shape[1], h.shape[1])
-        csr_product(csr_tensor(indptr, index, value, shape), rows, out.view(-1, hidden))
-        return out
+        out = csr_product(csr_tensor(indptr, index, value, shape), rows)
+        return out.view(-1, h.shape[1]).data  # no longer a view
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None, None]:
@@ -236,8 +235,7 @@ class _CSRSum(torch.autograd.Function):
             parts = (turned.indptr, turned.indices, turned.data)
             starts, sources, values = (torch.from_numpy(part) for part in parts)
             transposed = csr_tensor(starts, sources, values, ctx.shape[::-1])
-            to_h = torch.empty_like(h)
-            csr_product(transposed, grad, to_h.view(-1, ctx.hidden))
+            to_h = csr_product(transposed, grad).view_as(h)
         return to_value, to_h, None, None, None
 
 

@@ -115,9 +115,10 @@ class SparseOperator:
         grad, blocks = grad.contiguous(), self.transposed
         if len(blocks) == 1:
             return csr_product(blocks[0], grad)
-        out = grad.new_zeros(blocks[0].shape[0], grad.shape[1])
-        for i, block in enumerate(blocks):
-            out.addmm_(block, grad[i * BLOCK_ROWS : (i + 1) * BLOCK_ROWS])
+        first, *others = torch.split(grad, BLOCK_ROWS)
+        out = csr_product(blocks[0], first)
+        for block, part in zip(blocks[1:], others, strict=True):
+            out.add_(csr_product(block, part))
         return out
 
     def __repr__(self) -> str:
@@ -151,16 +152,19 @@ def index_dtype(*sizes: int) -> type[np.int32] | type[np.int64]:
     return np.int32 if max(sizes) < 2**31 else np.int64
 
 
-def csr_product(matrix: Tensor, dense: Tensor, out: Tensor | None = None) -> Tensor:
+def csr_product(matrix: Tensor, dense: Tensor) -> Tensor:
     """The product of a CSR tensor and a dense one, no gradient.
 
-    On the CPU ``matrix @ dense`` fills and copies the result before it computes it; handing over
-    the memory for the result is three times faster where the result is wide.
+    On the CPU ``matrix @ dense`` fills and copies the result before it computes it. In float32 a
+    weighted sum of embeddings is the same, in the same order, and three times faster still.
     """
     if dense.device.type != "cpu":
         return matrix @ dense
-    if out is None:
-        out = torch.empty(matrix.shape[0], dense.shape[1], dtype=dense.dtype)
+    dense, index = dense.detach(), matrix.col_indices()
+    if dense.dtype == torch.float32 and index.numel():
+        given = (dense.contiguous(), index, matrix.crow_indices())
+        return torch.embedding_bag(*given, False, 0, False, matrix.values(), True)[0]
+    out = torch.empty(matrix.shape[0], dense.shape[1], dtype=dense.dtype)
     return out.addmm_(matrix, dense, beta=0.0)
 
 
