@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from djgnn.model.branches.base import Branch, glorot
 from djgnn.model.dropout import add_relu_dropout, relu_dropout
 from djgnn.model.norm import layer_norm
+from djgnn.model.products import crossed, times
 
 if TYPE_CHECKING:
     from djgnn.graph.operator import SparseOperator
@@ -122,8 +123,11 @@ class _NormProducts(torch.autograd.Function):
         own, near = torch.empty_like(h), torch.empty_like(h)
         for part, to_own, to_near in _blocks(h, own, near):
             z = layer_norm(part, scale, shift)[0]
-            torch.addmm(bias, z, v, out=to_own)
-            torch.mm(z, w, out=to_near)
+            found = times(z, v).add_(bias), times(z, w)
+            if part.shape == h.shape:  # all at once
+                return found
+            to_own.copy_(found[0])
+            to_near.copy_(found[1])
         return own, near
 
     @staticmethod
@@ -132,8 +136,8 @@ class _NormProducts(torch.autograd.Function):
         size, to_h, sums = h.shape[1:], torch.empty_like(h), list[list[Tensor]]()
         for part, own, near, into in _blocks(h, *grads, to_h):
             z, mean, inverse = layer_norm(part, scale, shift)
-            to_v, to_w = z.t() @ own, z.t() @ near
-            to_z = (own @ v.t()).add_(near @ w.t())
+            to_v, to_w = crossed(z, own, near)
+            to_z = times(own, v.t()).add_(times(near, w.t()))
             found = torch.ops.aten.native_layer_norm_backward(
                 to_z, part, size, mean, inverse, scale, shift, [True] * 3
             )

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from djgnn.model.branches.base import Branch, glorot
 from djgnn.model.dropout import relu_dropout
+from djgnn.model.products import product
 
 if TYPE_CHECKING:
     from djgnn.graph.operator import SparseOperator
@@ -85,8 +86,7 @@ class HomophilicBranch(Branch):
 
         def summands(h: Tensor) -> Tensor:
             h = relu_dropout(h.clone(), self.dropout, self.training, generator, before)
-            found: Tensor = h @ self.weights[1]
-            return found
+            return product(h, self.weights[1])
 
         h = view.propagate(view.inner(self.name, first, summands)).add_(self.biases[1])
         return relu_dropout(h, self.dropout, self.training, generator, after)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from djgnn.filters import branch_ranks
 from djgnn.model.branches.base import Branch, glorot
 from djgnn.model.dropout import relu_dropout
+from djgnn.model.products import product
 
 if TYPE_CHECKING:
     from djgnn.model.config import ModelConfig
@@ -105,7 +106,7 @@ class JumpBranches(Branch):
         (before, after), h = view.windows, encoding.parts[self.name]
         if self.inner is not None:
             h = relu_dropout(h.clone(), self.dropout, self.training, generator, before)
-            h = h @ self.weight
+            h = product(h, self.weight)
         h = view.aggregate(encoding.table, h).add_(self.bias)
         return relu_dropout(h, self.dropout, self.training, generator, after)
 
