@@ -60,3 +60,20 @@ def test_long_columns_are_multiplied_block_by_block() -> None:
     weight = torch.randn(1500, 4, dtype=torch.float64)
     (gradient,) = torch.autograd.grad(((operator @ h) * weight).sum(), h)
     torch.testing.assert_close(gradient, operator.to_dense().t() @ weight)
+
+
+@pytest.mark.parametrize("rows", [9, 1500])
+def test_other_values_in_the_same_pattern(rows: int) -> None:
+    matrix = sp.random_array((rows, 3), density=0.7, rng=0)
+    operator = SparseOperator.from_scipy(matrix)
+    assert len(operator.transposed) == (3 if rows > 1024 else 1)
+    values = torch.rand(matrix.nnz)
+    other = operator.with_values(values)
+    h, weight = torch.randn(3, 4, requires_grad=True), torch.randn(rows, 4)
+    (gradient,) = torch.autograd.grad(((other @ h) * weight).sum(), h)
+    assert torch.equal(other.matrix.values(), values)
+    torch.testing.assert_close(other @ h, other.to_dense() @ h)
+    torch.testing.assert_close(gradient, other.to_dense().t() @ weight, atol=1e-4, rtol=1e-5)
+    alone = SparseOperator.from_scipy(matrix, backward=False).with_values(values)
+    assert not alone.transposed
+    assert torch.equal(alone.to_dense(), other.to_dense())

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from djgnn.model.dropout import Window, add_relu_dropout, keep_share, relu_dropout
+from djgnn.model.dropout import Chosen, Window, add_relu_dropout, keep_share, relu_dropout
 
 
 @pytest.mark.parametrize("p", [0.0, 0.2, 0.35, 0.5, 0.9])
@@ -55,6 +55,11 @@ def test_windows_are_parts_of_the_whole(
         again = torch.Generator().manual_seed(3)
         part = relu_dropout(x[first:last].clone(), 0.5, True, again, Window(first, 40))
         assert torch.equal(part, whole[first:last])
+        assert torch.equal(torch.rand(1, generator=again), after)
+    for index in (torch.tensor([3, 4, 17, 39]), torch.arange(0), torch.arange(40)):
+        again = torch.Generator().manual_seed(3)
+        part = relu_dropout(x[index], 0.5, True, again, Chosen(index, 40))
+        assert torch.equal(part, whole[index])
         assert torch.equal(torch.rand(1, generator=again), after)
 
 

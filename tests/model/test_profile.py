@@ -100,6 +100,23 @@ def test_logits_are_those_of_its_layers() -> None:
     assert float(columns.abs().max()) <= 10
 
 
+@pytest.mark.parametrize("sparse", [True, False])
+def test_some_nodes_have_the_logits_they_have_among_all(sparse: bool) -> None:
+    graph = dataclasses.replace(GRAPH, x=sp.csr_array(GRAPH.x)) if sparse else GRAPH
+    profile, inputs, _ = run(graph)
+    blocks = profile.blocks(inputs[0], profile.columns(Surroundings.of(inputs[1].adjacency)))
+    index = torch.tensor([2, 3, 50, 119])
+    some, parts = profile.of_nodes(blocks, index)
+    profile.train()
+    whole = profile.decide(blocks, torch.Generator().manual_seed(1))[index]
+    found = profile.decide(some, torch.Generator().manual_seed(1), parts)
+    torch.testing.assert_close(found, whole)
+    learned = [each for each in profile.parameters() if each.requires_grad]
+    slope = torch.randn_like(whole)
+    wanted, own = (torch.autograd.grad((each * slope).sum(), learned) for each in (whole, found))
+    torch.testing.assert_close(own, wanted)
+
+
 @pytest.mark.parametrize("directed", [True, False])
 def test_new_nodes_are_seen_as_known_ones_would_be(directed: bool) -> None:
     whole = heterophilic_sbm(80)

@@ -97,6 +97,32 @@ class SparseOperator:
         sums = np.asarray(abs(self.to_scipy()).sum(axis=1)).reshape(-1, 1)
         return torch.from_numpy(np.where(sums > 0, sums, 1)).to(self.device, self.dtype)
 
+    @cached_property
+    def _turned(self) -> Tensor:
+        """The places of the entries of the transpose, block by block, among those of the matrix."""
+        rows = self.to_scipy()
+        rows.data = np.arange(rows.nnz)
+        size = BLOCK_ROWS if len(self.transposed) > 1 else max(1, rows.shape[0])
+        blocks = (rows[i : i + size] for i in range(0, rows.shape[0], size))
+        return torch.from_numpy(np.concatenate([sp.csr_array(b.T).data for b in blocks]))
+
+    def with_values(self, values: Tensor) -> SparseOperator:
+        """The same pattern with other values, on a CPU."""
+        matrix = csr_tensor(*self._pattern(self.matrix), values, self.shape)
+        sizes = [block.values().numel() for block in self.transposed]
+        parts = torch.split(values.index_select(0, self._turned), sizes) if sizes else ()
+        return SparseOperator(
+            matrix,
+            tuple(
+                csr_tensor(*self._pattern(block), part, (block.shape[0], block.shape[1]))
+                for block, part in zip(self.transposed, parts, strict=True)
+            ),
+        )
+
+    @staticmethod
+    def _pattern(matrix: Tensor) -> tuple[Tensor, Tensor]:
+        return matrix.crow_indices(), matrix.col_indices()
+
     def to_scipy(self) -> sp.csr_array:
         """The matrix as scipy CSR on the CPU."""
         parts = (self.matrix.values(), self.matrix.col_indices(), self.matrix.crow_indices())
@@ -222,17 +248,26 @@ def gather_rows(
 ) -> SparseOperator:
     """:func:`take_rows` on any device; only the number of entries is read on the host."""
     backward = torch.is_grad_enabled() if backward is None else backward
-    indptr, shape = operator.matrix.crow_indices(), (index.numel(), operator.shape[1])
-    begin = indptr.index_select(0, index)
-    length = indptr.index_select(0, index + 1) - begin
-    ends = torch.cat([length.new_zeros(1), length.cumsum(0, dtype=length.dtype)])
-    row = torch.arange(shape[0], device=index.device).repeat_interleave(length.long())
-    place = torch.arange(row.numel(), device=index.device)
-    place += (begin - ends[:-1]).index_select(0, row)
+    (ends, place), shape = row_entries(operator, index), (index.numel(), operator.shape[1])
     column = operator.matrix.col_indices().index_select(0, place)
     value = operator.matrix.values().index_select(0, place)
     matrix = csr_tensor(ends, column, value, shape)
     return SparseOperator(matrix, (_transposed(matrix),) * backward)
+
+
+def row_entries(operator: SparseOperator, index: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the entries of some rows begin and end, one row after the other, and their places.
+
+    Shapes:
+        index ``[r]``, results ``[r + 1]`` and ``[entries]``.
+    """
+    indptr = operator.matrix.crow_indices()
+    begin = indptr.index_select(0, index)
+    length = indptr.index_select(0, index + 1) - begin
+    ends = torch.cat([length.new_zeros(1), length.cumsum(0, dtype=length.dtype)])
+    row = torch.arange(index.numel(), device=index.device).repeat_interleave(length.long())
+    place = torch.arange(row.numel(), device=index.device)
+    return ends, place.add_((begin - ends[:-1]).index_select(0, row))
 
 
 def _transposed(matrix: Tensor) -> Tensor:

@@ -33,12 +33,28 @@ class Window:
     total: int
 
 
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Some rows of a larger tensor, of `total` in all; likewise.
+
+    Shapes:
+        index ``[rows]``.
+    """
+
+    index: Tensor
+    total: int
+
+
+Part = Window | Chosen
+"""What x is of a larger tensor."""
+
+
 def relu_dropout(
     x: Tensor,
     p: float,
     training: bool = True,
     generator: torch.Generator | None = None,
-    window: Window | None = None,
+    window: Part | None = None,
 ) -> Tensor:
     """ReLU, then zero entries with probability p and divide the others by the share kept.
 
@@ -65,7 +81,7 @@ def add_relu_dropout(
     p: float,
     training: bool = True,
     generator: torch.Generator | None = None,
-    window: Window | None = None,
+    window: Part | None = None,
 ) -> Tensor:
     """h plus what :func:`relu_dropout` makes of x, which must not be needed afterwards.
 
@@ -79,7 +95,11 @@ def add_relu_dropout(
 
 
 def drop(
-    x: Tensor, p: float, training: bool = True, generator: torch.Generator | None = None
+    x: Tensor,
+    p: float,
+    training: bool = True,
+    generator: torch.Generator | None = None,
+    window: Part | None = None,
 ) -> Tensor:
     """Dropout: zero entries with probability p and divide the others by the share kept.
 
@@ -93,7 +113,7 @@ def drop(
     share = keep_share(p)
     if not training or share == 1:
         return x
-    return x * keep_mask(x, share, generator).mul_(1 / share)
+    return x * keep_mask(x, share, generator, window).mul_(1 / share)
 
 
 def multiply(
@@ -102,18 +122,22 @@ def multiply(
     dropout: float = 0.0,
     training: bool = True,
     generator: torch.Generator | None = None,
+    window: Part | None = None,
 ) -> Tensor:
     """The product of dense or sparse features with weights, in training with dropout on x.
 
-    The zeros of sparse features stay zero.
+    The zeros of sparse features stay zero. A `window` is one of the rows of x, of sparse features
+    of their entries.
     """
     if not isinstance(x, SparseOperator):
-        return drop(x, dropout, training, generator) @ weight
+        return drop(x, dropout, training, generator, window) @ weight
     if not training or keep_share(dropout) == 1:
         return x @ weight
-    values, columns = x.matrix.values(), x.matrix.col_indices()
+    kept = drop(x.matrix.values(), dropout, True, generator, window)
+    if x.device.type == "cpu":
+        return x.with_values(kept) @ weight
+    columns = x.matrix.col_indices()
     starts = x.matrix.crow_indices()[:-1].to(columns.dtype)
-    kept = drop(values, dropout, True, generator)
     return F.embedding_bag(columns, weight, starts, mode="sum", per_sample_weights=kept)
 
 
@@ -128,7 +152,7 @@ def keep_mask(
     x: Tensor,
     share: float,
     generator: torch.Generator | None = None,
-    window: Window | None = None,
+    window: Part | None = None,
 ) -> Tensor:
     """A tensor like x that is 1 with probability `share`, else 0."""
     return _kept(x, _chances(x, generator, window).view(x.shape), share)
@@ -142,9 +166,15 @@ def _kept(x: Tensor, chances: Tensor, share: float) -> Tensor:
     )
 
 
-def _chances(x: Tensor, generator: torch.Generator | None, window: Window | None) -> Tensor:
+def _chances(x: Tensor, generator: torch.Generator | None, window: Part | None) -> Tensor:
     """Random bytes, one for each entry; all of the larger tensor are drawn."""
     width, count, device = math.prod(x.shape[1:]), x.numel(), x.device
+    if isinstance(window, Chosen):
+        every = window.total * width
+        draws = torch.empty((every + 7) // 8, dtype=torch.int64, device=device)
+        draws.random_(-(2**63), None, generator=generator)
+        rows = draws.view(torch.int8)[:every].view(window.total, width)
+        return rows.index_select(0, window.index).view(-1)
     begin, whole = (0, count) if window is None else (window.first * width, window.total * width)
     words, first, last = (whole + 7) // 8, begin // 8, (begin + count + 7) // 8
     if device.type != "cpu":  # there a number depends on how many are drawn at once
@@ -172,7 +202,7 @@ class _ReluDropout(torch.autograd.Function):
         x: Tensor,
         share: float,
         generator: torch.Generator | None,
-        window: Window | None,
+        window: Part | None,
     ) -> Tensor:
         _relu_dropout_(x, share, generator, window)
         ctx.mark_dirty(x)
@@ -195,7 +225,7 @@ class _AddReluDropout(torch.autograd.Function):
         x: Tensor,
         share: float,
         generator: torch.Generator | None,
-        window: Window | None,
+        window: Part | None,
     ) -> Tensor:
         _relu_dropout_(x, share, generator, window)
         ctx.mark_dirty(x)
@@ -209,7 +239,7 @@ class _AddReluDropout(torch.autograd.Function):
 
 
 def _relu_dropout_(
-    x: Tensor, share: float, generator: torch.Generator | None, window: Window | None
+    x: Tensor, share: float, generator: torch.Generator | None, window: Part | None
 ) -> None:
     if x.device.type == "cpu" and x.is_contiguous():
         chances = None if window is None else _chances(x, generator, window)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from djgnn.graph.operator import SparseOperator
+from djgnn.graph.operator import SparseOperator, row_entries, take_rows
 from djgnn.model.columns import (
     EVERY,
     Floats,
@@ -23,14 +23,16 @@ from djgnn.model.columns import (
     surroundings,
 )
 from djgnn.model.config import ModelConfig
-from djgnn.model.dropout import multiply, relu_dropout
+from djgnn.model.dropout import Chosen, multiply, relu_dropout
 from djgnn.model.operators import WholeGraph, mean_normalize
 from djgnn.model.plain import TableExpert
+from djgnn.model.products import product
 
 TINY = float(np.finfo(np.float32).tiny)
 FARTHEST = 10.0
 """Standard deviations from the mean at which a column ends."""
 Blocks = tuple[Tensor | SparseOperator, Tensor, Tensor]
+Parts = tuple[Chosen, ...]
 
 
 class Profile(TableExpert):
@@ -130,12 +132,29 @@ class Profile(TableExpert):
         width = self.widths[1]
         return x, found[:, :width].contiguous(), found[:, width:].contiguous()
 
-    def decide(self, blocks: Blocks, generator: torch.Generator | None = None) -> Tensor:
-        """Logits of the rows of the blocks, ``[rows, classes]``."""
+    def of_nodes(self, blocks: Blocks, index: Tensor) -> tuple[Blocks, Parts]:
+        """The blocks of some nodes, and what each and the embeddings are of those of all nodes."""
+        x, s, y = blocks
+        own = of_x = Chosen(index, s.shape[0])
+        if isinstance(x, SparseOperator):
+            of_x = Chosen(row_entries(x, index)[1], x.matrix.values().numel())
+            x = take_rows(x, index, backward=True)
+        else:
+            x = x.index_select(0, index)
+        return (x, s.index_select(0, index), y.index_select(0, index)), (of_x, own, own, own)
+
+    def decide(
+        self,
+        blocks: Blocks,
+        generator: torch.Generator | None = None,
+        parts: Parts | tuple[None, ...] = (None,) * 4,
+    ) -> Tensor:
+        """Logits of the rows of the blocks, ``[rows, classes]``; `parts` come from `of_nodes`."""
         how = (self.dropout, self.training, generator)
-        layers = zip(blocks, self.weights, self.biases, strict=True)
-        h = torch.cat([multiply(block, w, *how) + bias for block, w, bias in layers], dim=1)
-        return relu_dropout(h, *how) @ self.head + self.bias
+        layers = zip(blocks, self.weights, parts[:3], strict=True)
+        h = torch.cat([multiply(block, w, *how, part) for block, w, part in layers], dim=1)
+        h = relu_dropout(h.add_(torch.cat(list(self.biases))), *how, parts[3])
+        return product(h, self.head) + self.bias
 
     def forward(
         self, x: Any, graph: WholeGraph, generator: torch.Generator | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
@@ -15,7 +16,7 @@ from djgnn.model import DJGNN
 from djgnn.model.columns import surroundings
 from djgnn.model.operators import at_once
 from djgnn.model.plain import PlainExpert
-from djgnn.model.profile import Blocks, Profile
+from djgnn.model.profile import Blocks, Parts, Profile
 from djgnn.model.views import Encoding, GraphView, View
 from djgnn.pump import DiffusionPump
 from djgnn.training.config import TrainConfig
@@ -215,6 +216,11 @@ class ProfilePasses(_Update):
         self.x, self.graph = inputs
         self._blocks: Blocks | None = None
 
+    @cached_property
+    def rows(self) -> tuple[Blocks, Parts]:
+        """The blocks of the training nodes."""
+        return self.module.of_nodes(self.blocks, self.targets.train)
+
     @property
     def blocks(self) -> Blocks:
         """X, S and Y of all nodes; the training labels are taken first."""
@@ -242,7 +248,8 @@ class ProfilePasses(_Update):
     def train(self, generator: torch.Generator | None) -> Losses:
         """Logits of the training nodes; there is no pump loss."""
         self.module.train()
-        logits = self.module.decide(self.blocks, generator)[self.targets.train]
+        blocks, parts = self.rows
+        logits = self.module.decide(blocks, generator, parts)
         return logits, logits.new_zeros(())
 
     @torch.no_grad()
