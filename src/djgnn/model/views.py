@@ -19,6 +19,7 @@ from djgnn.filters import FilterTable, aggregate, filter_table
 from djgnn.graph.operator import SparseOperator, take_rows
 from djgnn.jumps import JumpHierarchy
 from djgnn.model.dropout import Window
+from djgnn.model.reach import HopBlocks, HopSum
 from djgnn.pump import DiffusionPump, PumpOutput
 
 if TYPE_CHECKING:
@@ -102,6 +103,26 @@ class View:
         Mini-batches have no such step: their sources would be most of the graph.
         """
         raise NotImplementedError
+
+    def hop_blocks(self, h: Tensor, width: int) -> Tensor:
+        """Block j of the columns of h after j hops, of the rows, side by side."""
+        found, last = [self.own_rows(h[:, :width])], h.shape[1] // width - 1
+        for hop in range(1, last + 1):
+            h = h[:, width:].contiguous()
+            if hop < last:
+                h = self.spread(h)
+                found.append(self.own_rows(h[:, :width]))
+            else:
+                found.append(self.propagate(h))
+        return torch.cat(found, dim=1)
+
+    def hop_sum(self, h: Tensor, weights: Tensor) -> Tensor:
+        """The sum over hops of h, from none on, each with its weight, of the rows."""
+        total = weights[0] * self.own_rows(h)
+        for weight in weights[1:-1]:
+            h = self.spread(h)
+            total = total + weight * self.own_rows(h)
+        return total + weights[-1] * self.propagate(h)
 
     def gather(self, logits: Tensor) -> Tensor:
         """Logits of the rows of all processes, from those of this one."""
@@ -251,3 +272,20 @@ class GraphView(View):
     def spread(self, h: Tensor) -> Tensor:
         """One product of all rows."""
         return self.operators.homophilic @ h
+
+    def hop_blocks(self, h: Tensor, width: int) -> Tensor:
+        """On a CPU in one piece."""
+        if h.device.type != "cpu":
+            return super().hop_blocks(h, width)
+        how = (self.operators.homophilic, self.homophilic, self.index, width)
+        found: Tensor = HopBlocks.apply(h, *how)  # type: ignore[no-untyped-call]
+        return found
+
+    def hop_sum(self, h: Tensor, weights: Tensor) -> Tensor:
+        """On a CPU in one piece."""
+        if h.device.type != "cpu":
+            return super().hop_sum(h, weights)
+        how = (self.operators.homophilic, self.homophilic, self.index)
+        weights = weights if torch.is_grad_enabled() else weights.detach()
+        found: Tensor = HopSum.apply(h, weights, *how)  # type: ignore[no-untyped-call]
+        return found

@@ -31,7 +31,8 @@ class Branch(nn.Module):
     ``view.hop(W, b, further=1)``        ``view.propagate(view.inner(name, h, f))`` (two hops)
     nothing                              ``view.adjacency @ W`` (rows of A)
     ``view.features @ W``                ``view.own_rows(view.spread(h))`` (any number of hops,
-                                         but not in batches)
+                                         but not in batches), or ``view.hop_blocks(h, width)``,
+                                         ``view.hop_sum(h, weights)`` (all hops in one piece)
     ==================================== =======================================================
 
     Example:

@@ -88,11 +88,7 @@ class DiffusionBranch(Branch):
         """Activation, then one product per hop."""
         h = encoding.parts[self.name].clone()
         h = relu_dropout(h, self.dropout, self.training, generator, view.windows[0])
-        total = self.gamma[0] * view.own_rows(h)
-        for gamma in self.gamma[1:-1]:
-            h = view.spread(h)
-            total = total + gamma * view.own_rows(h)
-        return total + self.gamma[-1] * view.propagate(h)
+        return view.hop_sum(h, self.gamma)
 
     def matrix(self, operators: GraphOperators) -> SparseOperator:
         """The normalised adjacency."""

@@ -74,16 +74,7 @@ class HopBranch(Branch):
         self, encoding: Encoding, view: View, generator: torch.Generator | None = None
     ) -> Tensor:
         """Block j goes j hops; then bias, ReLU and dropout."""
-        h, width = encoding.parts[self.name], self.hidden_channels
-        found = [view.own_rows(h[:, :width])]
-        for hop in range(1, self.num_hops + 1):
-            h = h[:, width:].contiguous()
-            if hop < self.num_hops:
-                h = view.spread(h)
-                found.append(view.own_rows(h[:, :width]))
-            else:
-                found.append(view.propagate(h))
-        rows = torch.cat(found, dim=1).add_(self.bias)
+        rows = view.hop_blocks(encoding.parts[self.name], self.hidden_channels).add_(self.bias)
         return relu_dropout(rows, self.dropout, self.training, generator, view.windows[1])
 
     def matrix(self, operators: GraphOperators) -> SparseOperator | None:
