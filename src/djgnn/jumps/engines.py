@@ -20,7 +20,7 @@ from djgnn.jumps.triton_search import MAX_DIMENSION, MAX_WIDTH, uses_triton
 Engine = Callable[[Tensor, int, Tensor | None], Tensor]
 
 KDTREE_MAX_DIMENSION = 8
-LEAF = 16
+LEAF = 32
 # With fewer queries times threads, threads cost more than they save: those of torch wait for their
 # next work by spinning, and keep the cores busy.
 THREADED_WORK = 30_000
