@@ -33,5 +33,8 @@ def test_sums_over_rows(rows: int, inner: int, outer: int) -> None:
     x, *others = (torch.randn(rows, width) for width in (inner, outer, outer))
     for found, y in zip(crossed(x, *others), others, strict=True):
         torch.testing.assert_close(found, x.t() @ y, rtol=1e-4, atol=1e-3)
+    bias = torch.randn(outer)
+    found = times(x, x[:3].t() @ others[0][:3], bias)
+    torch.testing.assert_close(found, x @ (x[:3].t() @ others[0][:3]) + bias, rtol=1e-4, atol=1e-3)
     strided = torch.randn(rows, 2 * inner)[:, ::2]
     torch.testing.assert_close(times(strided, x.t()[:, :4]), strided @ x.t()[:, :4])

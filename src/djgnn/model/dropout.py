@@ -89,7 +89,7 @@ def add_relu_dropout(
     """
     share = keep_share(p)
     if not training or share == 1:
-        return h + x.relu_()
+        return h + x.relu_() if torch.is_grad_enabled() else x.relu_().add_(h)
     out: Tensor = _AddReluDropout.apply(h, x, share, generator, window)  # type: ignore[no-untyped-call]
     return out
 
@@ -229,7 +229,7 @@ class _AddReluDropout(torch.autograd.Function):
     ) -> Tensor:
         _relu_dropout_(x, share, generator, window)
         ctx.mark_dirty(x)
-        ctx.save_for_backward(x > 0)
+        ctx.save_for_backward(_positive(x))
         ctx.share = share
         return x.add_(h)
 
@@ -250,6 +250,17 @@ def _relu_dropout_(
         x.relu_().mul_(keep_mask(x, share, generator, window)).mul_(1 / share)
 
 
+def _positive(x: Tensor) -> Tensor:
+    """Whether entries are positive, a byte each."""
+    if x.device.type != "cpu" or not x.is_contiguous():
+        return x > 0
+    found = torch.empty(x.shape, dtype=torch.uint8)  # from and to booleans it takes seven times
+    blocks = (torch.split(tensor.view(-1), _BLOCK) for tensor in (x, found))
+    for part, into in zip(*blocks, strict=True):
+        into.copy_(torch.gt(part, 0, out=torch.empty_like(part)))
+    return found
+
+
 def _passed(grad: Tensor, out: Tensor, share: float) -> Tensor:
     """The gradient where `out` is positive or true, by the share kept."""
     if grad.device.type != "cpu" or not (grad.is_contiguous() and out.is_contiguous()):
@@ -263,6 +274,6 @@ def _passed(grad: Tensor, out: Tensor, share: float) -> Tensor:
 
 def _through(grad: Tensor, out: Tensor, into: Tensor | None = None) -> Tensor:
     into = torch.empty_like(grad) if into is None else into
-    kept = out.to(grad.dtype)  # a boolean block; others are as they are
+    kept = out.to(grad.dtype)  # a block of bytes; others are as they are
     torch.ops.aten.threshold_backward.grad_input(grad, kept, 0, grad_input=into)
     return into

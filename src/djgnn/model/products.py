@@ -46,9 +46,11 @@ def narrow_product(x: Tensor, weight: Tensor) -> Tensor:
     return (weight @ x.t()).t()
 
 
-def times(x: Tensor, weight: Tensor) -> Tensor:
-    """``x @ weight`` without gradients."""
-    return _linear(x, weight.t().contiguous()) if _faster(x) else x @ weight
+def times(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``x @ weight + bias`` without gradients."""
+    if _faster(x):
+        return _linear(x, weight.t().contiguous(), bias)
+    return x @ weight if bias is None else torch.addmm(bias, x, weight)
 
 
 def crossed(x: Tensor, *others: Tensor) -> list[Tensor]:
@@ -78,9 +80,9 @@ class _Product(torch.autograd.Function):
         return to_x, crossed(x, grad)[0] if ctx.needs_input_grad[1] else None
 
 
-def _linear(x: Tensor, weight: Tensor) -> Tensor:
-    """``x @ weight.t()`` by oneDNN."""
-    found: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, None, "none", [], "")
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``x @ weight.t() + bias`` by oneDNN."""
+    found: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     return found
 
 

@@ -123,7 +123,7 @@ class _NormProducts(torch.autograd.Function):
         own, near = torch.empty_like(h), torch.empty_like(h)
         for part, to_own, to_near in _blocks(h, own, near):
             z = layer_norm(part, scale, shift)[0]
-            found = times(z, v).add_(bias), times(z, w)
+            found = times(z, v, bias), times(z, w)
             if part.shape == h.shape:  # all at once
                 return found
             to_own.copy_(found[0])
