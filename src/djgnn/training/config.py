@@ -26,7 +26,7 @@ REMOVED: dict[str, Any] = {
     "recompute": False,
 }
 """Options of version 0.1 and the values that a configuration file may still have for them."""
-FIRST, LEAST_PATIENCE, MOST_PATIENCE = 5, 25, 50
+FIRST, LEAST_PATIENCE, MOST_PATIENCE, SOON = 5, 25, 50, 10
 LEAST_GAIN, MOST_GAIN, BEHIND, CATCH_UP, LEAST_SHARE = 0.005, 0.02, 0.1, 4, 0.75
 GATE = "structure_gate"
 """An option that only version 0.1 has: what the gate decided is in the file, as ``structure``."""
@@ -95,6 +95,7 @@ class TrainConfig:
         rival: float = math.inf,
         hopeless: float = math.inf,
         chance: float = math.inf,
+        soon: bool = False,
     ) -> bool:
         """Whether training has waited long enough.
 
@@ -113,6 +114,8 @@ class TrainConfig:
                 more yet has 50 epochs to begin with it: some networks stay there for long. After
                 them it is behind, too, if it has learned less than three quarters of what the rival
                 has, beyond the class shares.
+            soon: Whether who is behind is given up sooner: after 25 epochs, if four times what was
+                gained in the last ten would not catch up.
         """
         if len(losses) >= self.epochs:
             return True
@@ -126,11 +129,12 @@ class TrainConfig:
         goal = (1 + BEHIND) * rival
         if chance > rival and chance < math.inf:
             goal = min(goal, chance - LEAST_SHARE * (chance - rival))
-        behind = losses[best] > goal and len(losses) > MOST_PATIENCE
+        first, window = (LEAST_PATIENCE, SOON) if soon else (MOST_PATIENCE, LEAST_PATIENCE)
+        behind = losses[best] > goal and len(losses) > first
         gain, most = LEAST_GAIN, MOST_PATIENCE
         if behind:
             gain, most = MOST_GAIN, LEAST_PATIENCE
-            before = min(losses[:-LEAST_PATIENCE])
+            before = min(losses[:-window])
             if losses[best] - CATCH_UP * (before - losses[best]) > goal:
                 return True
         mark = last_gain(losses, gain)

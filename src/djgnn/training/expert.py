@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from djgnn.model import DJGNN
 from djgnn.model.mixed import Mixed
 from djgnn.model.plain import PlainExpert
+from djgnn.model.profile import Profile
 from djgnn.training.config import MANY_NODES, TrainConfig
 from djgnn.training.decoupled import prepare
 from djgnn.training.inputs import seeded
@@ -27,6 +28,9 @@ from djgnn.training.progress import Hooks, Progress
 
 HOPELESS = 3
 """With folds an expert that is so many times behind another is soon given up."""
+GROWTH = 4.0
+"""How many times its first rate a network ends with, where there are many training nodes: who still
+learns after a few epochs gets there sooner, and often further."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,17 +61,31 @@ class Training:
     @cached_property
     def rates(self) -> TrainConfig:
         """How it is trained."""
-        nodes = self.targets.train.numel() + self.crossed * self.targets.val.numel()
-        return rates_of(self._expert, self.config, nodes)
+        return rates_of(self._expert, self.config, self._nodes)
+
+    @property
+    def _nodes(self) -> int:
+        """Training nodes; of folds those of all."""
+        return self.targets.train.numel() + self.crossed * self.targets.val.numel()
 
     @cached_property
-    def _bounds(self) -> tuple[float, float]:
-        """So many times behind another expert it is given up, and the loss of class shares."""
+    def _bounds(self) -> tuple[float, float, bool]:
+        """When it is given up, see :meth:`TrainConfig.ends`.
+
+        So many times behind another expert, the loss of class shares, and whether it is soon.
+        """
+        soon = self.jumps and self._nodes >= MANY_NODES
         if not self.crossed:
-            return math.inf, math.inf
+            return math.inf, math.inf, soon
         train_y, val_y = self.targets.labels
         counts = np.bincount(train_y, minlength=int(max(train_y.max(), val_y.max())) + 1) + 1
-        return HOPELESS, float(-np.log(counts[val_y] / counts.sum()).mean())
+        return HOPELESS, float(-np.log(counts[val_y] / counts.sum()).mean()), soon
+
+    @property
+    def _growth(self) -> float:
+        """How far its learning rate grows, see :func:`djgnn.training.loop.grown`."""
+        grows = isinstance(self._expert, DJGNN | Profile) and not self.jumps
+        return GROWTH if grows and self._nodes >= MANY_NODES else 1.0
 
     @property
     def plain(self) -> bool:
@@ -88,8 +106,8 @@ class Training:
         expert, own = self._expert, self.mixture.inputs_of(self.name, self.inputs)
         prepare(expert, own, self.config, self.seed)
         generator = seeded(self.seed, self.targets.train.device)
-        bounds = rival, *self._bounds
-        fitted = fit(expert, own, self.targets, self.rates, generator, hooks, *bounds)
+        how = rival, *self._bounds, self._growth
+        fitted = fit(expert, own, self.targets, self.rates, generator, hooks, *how)
         return without_idle_jumps(fitted, own, self.targets, self.config)
 
     def differs(self, fitted: Fitted, rival: float) -> bool:

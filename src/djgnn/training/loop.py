@@ -26,6 +26,8 @@ from djgnn.training.selection import decision, score
 
 Indices = np.ndarray[Any, np.dtype[np.int64]]
 Decisions = np.ndarray[Any, Any]
+STEADY = 15
+"""Epochs before a learning rate grows."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,8 @@ def fit(
     rival: Callable[[], float] = lambda: math.inf,
     hopeless: float = math.inf,
     chance: float = math.inf,
+    soon: bool = False,
+    growth: float = 1.0,
 ) -> Fitted:
     """Train a model and return it at its best epoch on validation, by ``config.select``.
 
@@ -177,6 +181,8 @@ def fit(
         rival: The lowest validation loss of other experts so far, see :meth:`TrainConfig.ends`.
         hopeless: So many times it this one must soon be below, likewise.
         chance: The loss of class shares alone, likewise.
+        soon: Whether it is given up sooner, likewise.
+        growth: How many times its first learning rate it ends with, see :func:`grown`.
 
     Raises:
         FloatingPointError: If training diverged before any epoch could be kept.
@@ -205,6 +211,8 @@ def fit(
     begun, spent = time.perf_counter(), run.seconds
     interrupted = False
     while not run.ended and not interrupted:
+        if growth > 1:
+            optimizer.set_rate(config.lr * grown(run.epoch, growth))
         try:
             losses = passes.update(optimizer, generator)
             logits = passes.evaluate()
@@ -219,7 +227,7 @@ def fit(
             tested = decisions[targets.test].cpu().numpy()
             _keep(run, record, logits, tested, module, config.select)
             held_out = [each.validation_loss for each in run.history]
-            run.ended = config.ends(held_out, run.kept_epoch, rival(), hopeless, chance)
+            run.ended = config.ends(held_out, run.kept_epoch, rival(), hopeless, chance, soon)
             if hooks.observer is not None:
                 hooks.observer(record, module, passes.encoding, logits)
             if hooks.on_epoch is not None:
@@ -247,6 +255,16 @@ def fit(
         seconds=run.seconds,
         interrupted=interrupted,
     )
+
+
+def grown(epoch: int, growth: float) -> float:
+    """By how much the learning rate has grown: from epoch 15 on, in proportion to the epochs.
+
+    Example:
+        >>> [grown(epoch, 4.0) for epoch in (0, 15, 30, 100)]
+        [1.0, 1.0, 2.0, 4.0]
+    """
+    return min(growth, max(1.0, epoch / STEADY))
 
 
 def _check_size(run: Progress, targets: Targets) -> None:

@@ -77,6 +77,16 @@ class Adam:
             self.state[number] = dict(zip(MOMENTS, (steps, *moments), strict=True))
         return tuple(self.state[number][name] for name in MOMENTS)
 
+    def set_rate(self, rate: float) -> None:
+        """Change the learning rate of all steps to come, also of those in a CUDA graph."""
+        for group in self.param_groups:
+            if not group["params"][0].is_cuda:
+                group["lr"] = rate
+            elif isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:  # a graph reads it from the device
+                group["lr"] = torch.tensor(rate, device=group["params"][0].device)
+
     def zero_grad(self) -> None:
         """Forget the gradients."""
         for p in self.parameters:
