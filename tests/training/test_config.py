@@ -272,3 +272,27 @@ def test_who_has_learned_much_less_than_another_is_behind(loss: float, ends: boo
     config, losses = TrainConfig(epochs=200), [0.69 * (loss / 0.69) ** (i / 59) for i in range(60)]
     assert config.ends(losses, 59, rival=0.66, chance=0.69) is ends  # three quarters: 0.6675
     assert not config.ends(losses, 59, rival=0.66)
+
+
+@pytest.mark.parametrize(
+    ("soon", "fast", "epochs"), [(False, False, 51), (True, False, 26), (False, True, 51)]
+)
+def test_some_experts_that_are_behind_are_given_up_sooner(
+    soon: bool, fast: bool, epochs: int
+) -> None:
+    config, losses = TrainConfig(epochs=200), [1.5 * 0.999**i for i in range(200)]
+    ends = (config.ends(losses[:n], n - 1, 0.5, soon=soon, fast=fast) for n in range(1, 201))
+    assert next(n for n, ended in enumerate(ends, 1) if ended) == epochs
+
+
+def test_catching_up_counts_for_those_too() -> None:
+    config, losses = TrainConfig(epochs=200), [2 * 0.97**i for i in range(60)]
+    assert losses[30] > 0.7  # behind, but it gains a quarter in ten epochs
+    assert not any(config.ends(losses[:n], n - 1, 0.5, soon=True) for n in range(1, 61))
+
+
+@pytest.mark.parametrize(("fast", "waited"), [(False, 50), (True, 30)])
+def test_who_learns_faster_is_waited_for_less(fast: bool, waited: int) -> None:
+    config, losses = TrainConfig(epochs=400), [0.99**i for i in range(100)] + [0.99**99] * 300
+    ended = next(n for n in range(100, 401) if config.ends(losses[:n], 99, fast=fast))
+    assert ended == 100 + waited

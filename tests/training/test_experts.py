@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,13 @@ from djgnn.model import DJGNN, DJExperts
 from djgnn.model.experts import expert_configs
 from djgnn.training import Fitted, RunConfig, expert, resolve, train
 from djgnn.training.calibration import temperature
+from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.expert import rates_of, without_idle_jumps
 from djgnn.training.experts import _dropped, fit_experts
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets, fit
 from djgnn.training.mixing import learned, mixing_weights
+from djgnn.training.optimizer import Adam
 from djgnn.training.progress import EpochRecord, Hooks
 
 GRAPH = random_splits(heterophilic_sbm(160, hub_size=1))
@@ -98,6 +101,52 @@ def test_an_expert_is_trained_as_if_it_were_alone() -> None:
         for key, value in theirs.items():
             if not key.startswith("mixture."):  # jumps may have been dropped
                 assert torch.equal(ours[key], value), key
+
+
+def test_rates_grow_where_there_are_many_training_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[int, list[float]] = {}
+    set_rate = Adam.set_rate
+
+    def watch(self: Adam, rate: float) -> None:
+        seen.setdefault(id(self.parameters[0]), []).append(rate)
+        set_rate(self, rate)
+
+    monkeypatch.setattr(Adam, "set_rate", watch)
+    config = small(epochs=40, patience=None, lr=0.01, experts=["features", "profile", "jumps"])
+    few, _ = run(config)
+    assert not seen
+    monkeypatch.setattr(expert, "MANY_NODES", 10)
+    many, _ = run(config)
+    # Twice, for one network and the profile; jumps keep their rate.
+    assert [len(rates) for rates in seen.values()] == [40, 40]
+    for rates in seen.values():
+        assert rates[:16] == [0.01] * 16
+        np.testing.assert_allclose(rates[30], 0.02)
+    losses = [[r.loss for r in each.history if r.expert == "features"] for each in (few, many)]
+    assert losses[0][:16] == losses[1][:16]
+    assert losses[0][20:] != losses[1][20:]
+
+
+def test_a_training_whose_rate_grows_is_resumed_to_the_same_end(tmp_path: Path) -> None:
+    config = small(epochs=40, patience=None)
+    own = dataclasses.replace(config, model=expert_configs(config.model, True)["features"])
+
+    def trained(stop: int | None, checkpoint: Checkpoint | None) -> Fitted:
+        module, inputs = build_djgnn(own, GRAPH)
+        initialize(module, 0)
+        epochs: list[EpochRecord] = []
+        hooks = Hooks(
+            on_epoch=lambda _, record: epochs.append(record),
+            stop=lambda: stop is not None and len(epochs) == stop,
+            checkpoint=checkpoint,
+        )
+        return fit(module, inputs, TARGETS, own.training, seeded(0), hooks, growth=4.0)
+
+    whole = trained(None, None)
+    assert trained(25, Checkpoint(tmp_path / "c", "key")).interrupted
+    resumed = trained(None, Checkpoint(tmp_path / "c", "key"))
+    assert resumed.history == whole.history
+    assert torch.equal(resumed.logits, whole.logits)
 
 
 def test_the_mixture_is_that_of_the_experts_as_they_are_stored() -> None:

@@ -6,6 +6,7 @@ import sys
 import pytest
 import torch
 
+from djgnn.training.graphed import Captured
 from djgnn.training.optimizer import Adam
 
 
@@ -25,6 +26,41 @@ def test_steps_are_those_of_torch(decay: float) -> None:
         assert torch.equal(ours, theirs)
     assert torch.equal(idle, start)
     assert sorted(mine.state) == [0]
+
+
+def test_a_rate_that_changes_is_that_of_the_next_steps() -> None:
+    ours, theirs = (torch.nn.Parameter(torch.ones(4)) for _ in range(2))
+    mine, reference = Adam([ours], lr=0.1), torch.optim.Adam([theirs], lr=0.1, fused=True)
+    for rate in (0.1, 0.2, 0.4):
+        mine.set_rate(rate)
+        reference.param_groups[0]["lr"] = rate
+        for p, optimizer in ((ours, mine), (theirs, reference)):
+            (p**2).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_captured_step_takes_the_rate_of_the_moment() -> None:
+    p = torch.nn.Parameter(torch.ones(4, device="cuda"))
+    optimizer, captured = Adam([p], lr=0.1), Captured()
+    captured.optimizer = optimizer
+
+    def run() -> tuple[torch.Tensor]:
+        (p.sum() * 1.0).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return (p.detach(),)
+
+    moved = []
+    for rate in [0.1] * 6 + [0.0]:
+        before = p.detach().clone()
+        optimizer.set_rate(rate)
+        captured(run)
+        moved.append(float((before - p.detach()).abs().max()))
+    assert min(moved[:-1]) == pytest.approx(0.1, rel=1e-3)  # of a gradient that stays the same
+    assert moved[-1] == 0
 
 
 def test_groups_have_a_decay_of_their_own() -> None:

@@ -26,7 +26,8 @@ REMOVED: dict[str, Any] = {
     "recompute": False,
 }
 """Options of version 0.1 and the values that a configuration file may still have for them."""
-FIRST, LEAST_PATIENCE, MOST_PATIENCE, SOON = 5, 25, 50, 10
+FIRST, LEAST_PATIENCE, FAST_PATIENCE, MOST_PATIENCE = 5, 25, 30, 50
+SOON, CATCH_UP_SOON = 10, 2
 LEAST_GAIN, MOST_GAIN, BEHIND, CATCH_UP, LEAST_SHARE = 0.005, 0.02, 0.1, 4, 0.75
 GATE = "structure_gate"
 """An option that only version 0.1 has: what the gate decided is in the file, as ``structure``."""
@@ -96,6 +97,7 @@ class TrainConfig:
         hopeless: float = math.inf,
         chance: float = math.inf,
         soon: bool = False,
+        fast: bool = False,
     ) -> bool:
         """Whether training has waited long enough.
 
@@ -114,8 +116,9 @@ class TrainConfig:
                 more yet has 50 epochs to begin with it: some networks stay there for long. After
                 them it is behind, too, if it has learned less than three quarters of what the rival
                 has, beyond the class shares.
-            soon: Whether who is behind is given up sooner: after 25 epochs, if four times what was
+            soon: Whether an expert that is behind is given up after 25 epochs, if twice what it
                 gained in the last ten would not catch up.
+            fast: Whether its learning rate grows: then it waits for at most 30 epochs, not 50.
         """
         if len(losses) >= self.epochs:
             return True
@@ -129,13 +132,15 @@ class TrainConfig:
         goal = (1 + BEHIND) * rival
         if chance > rival and chance < math.inf:
             goal = min(goal, chance - LEAST_SHARE * (chance - rival))
-        first, window = (LEAST_PATIENCE, SOON) if soon else (MOST_PATIENCE, LEAST_PATIENCE)
+        first, window, times = MOST_PATIENCE, LEAST_PATIENCE, CATCH_UP
+        if soon:
+            first, window, times = LEAST_PATIENCE, SOON, CATCH_UP_SOON
         behind = losses[best] > goal and len(losses) > first
-        gain, most = LEAST_GAIN, MOST_PATIENCE
+        gain, most = LEAST_GAIN, FAST_PATIENCE if fast else MOST_PATIENCE
         if behind:
             gain, most = MOST_GAIN, LEAST_PATIENCE
             before = min(losses[:-window])
-            if losses[best] - CATCH_UP * (before - losses[best]) > goal:
+            if losses[best] - times * (before - losses[best]) > goal:
                 return True
         mark = last_gain(losses, gain)
         return len(losses) - 1 - mark >= min(max(mark, LEAST_PATIENCE), most)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from djgnn.model import DJGNN
+from djgnn.model.branches import Branch
 from djgnn.model.mixed import Mixed
 from djgnn.model.plain import PlainExpert
 from djgnn.model.profile import Profile
@@ -69,17 +70,15 @@ class Training:
         return self.targets.train.numel() + self.crossed * self.targets.val.numel()
 
     @cached_property
-    def _bounds(self) -> tuple[float, float, bool]:
-        """When it is given up, see :meth:`TrainConfig.ends`.
-
-        So many times behind another expert, the loss of class shares, and whether it is soon.
-        """
+    def _bounds(self) -> tuple[float, float, bool, bool]:
+        """When it ends: `hopeless`, `chance`, `soon` and `fast` of :meth:`TrainConfig.ends`."""
         soon = self.jumps and self._nodes >= MANY_NODES
+        fast = self._growth > 1 and not any(branch.patient for branch in self._branches)
         if not self.crossed:
-            return math.inf, math.inf, soon
+            return math.inf, math.inf, soon, fast
         train_y, val_y = self.targets.labels
         counts = np.bincount(train_y, minlength=int(max(train_y.max(), val_y.max())) + 1) + 1
-        return HOPELESS, float(-np.log(counts[val_y] / counts.sum()).mean()), soon
+        return HOPELESS, float(-np.log(counts[val_y] / counts.sum()).mean()), soon, fast
 
     @property
     def _growth(self) -> float:
@@ -100,6 +99,10 @@ class Training:
     @property
     def _expert(self) -> nn.Module:
         return self.mixture.experts[self.name]
+
+    @property
+    def _branches(self) -> Sequence[Branch]:
+        return self._expert.parts if isinstance(self._expert, DJGNN) else ()
 
     def run(self, rival: Callable[[], float], hooks: Hooks) -> Fitted:
         """Train it, beside others of the fold whose lowest loss `rival` tells."""

@@ -162,6 +162,7 @@ def fit(
     hopeless: float = math.inf,
     chance: float = math.inf,
     soon: bool = False,
+    fast: bool = False,
     growth: float = 1.0,
 ) -> Fitted:
     """Train a model and return it at its best epoch on validation, by ``config.select``.
@@ -182,6 +183,7 @@ def fit(
         hopeless: So many times it this one must soon be below, likewise.
         chance: The loss of class shares alone, likewise.
         soon: Whether it is given up sooner, likewise.
+        fast: Whether it waits for fewer epochs, likewise.
         growth: How many times its first learning rate it ends with, see :func:`grown`.
 
     Raises:
@@ -227,7 +229,8 @@ def fit(
             tested = decisions[targets.test].cpu().numpy()
             _keep(run, record, logits, tested, module, config.select)
             held_out = [each.validation_loss for each in run.history]
-            run.ended = config.ends(held_out, run.kept_epoch, rival(), hopeless, chance, soon)
+            bounds = rival(), hopeless, chance, soon, fast
+            run.ended = config.ends(held_out, run.kept_epoch, *bounds)
             if hooks.observer is not None:
                 hooks.observer(record, module, passes.encoding, logits)
             if hooks.on_epoch is not None:

@@ -47,6 +47,9 @@ class Branch(nn.Module):
     whole: bool = False
     """Whether the values of a few nodes need those of all, so that it has no mini-batches."""
 
+    patient: bool = False
+    """Whether its loss may stay for many epochs and fall again, so that training waits longer."""
+
     @classmethod
     def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> Branch | None:
         """Build the branch, or return ``None`` if the configuration switches it off."""

@@ -51,6 +51,7 @@ class DeepBranch(Branch):
 
     name = "deep"
     whole = True
+    patient = True
 
     def __init__(
         self, in_channels: int, hidden_channels: int, num_layers: int, dropout: float = DROPOUT
