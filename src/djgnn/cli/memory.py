@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from djgnn.graph import Graph
     from djgnn.training.config import RunConfig
 
-EVERY = 0.1
+EVERY = 2.0
 # glibc maps every block above this on its own, and unmaps it when it is freed.
 MAPPED = 32 << 20
 KEPT = 256 << 20
@@ -109,8 +109,9 @@ def training_memory(largest: int) -> Iterator[Callable[[int], None]]:
 
     Tensors of a few MiB come from the heap, where small allocations between them keep the holes
     they leave from being returned. Mapping every tensor on its own avoids that and makes an epoch
-    1.8 times slower (page faults); so the holes are returned after an epoch, at most ten times a
-    second, which costs nothing measurable.
+    1.8 times slower (page faults); so the holes are returned after an epoch, at most every two
+    seconds. More often it costs: on cora about 30% of an epoch, half of it by returns of glibc
+    itself, which begins with small limits. So these are where it would arrive from the start.
 
     A step with larger tensors allocates the same ones as the step before. Mapped anew each time,
     all of their pages fault: on a CPU a quarter to half of the time of a step over some ten
@@ -136,6 +137,9 @@ def training_memory(largest: int) -> Iterator[Callable[[int], None]]:
             library.malloc_trim(0)
             last = time.monotonic()
 
+    if library is not None and 0 < largest <= MAPPED:
+        library.mallopt(_MMAP_THRESHOLD, MAPPED)
+        library.mallopt(_TRIM_THRESHOLD, _TRIM_USUAL)
     if library is None or not kept:
         gc.freeze()  # what is there already is not searched for cycles again and again
         try:
