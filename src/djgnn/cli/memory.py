@@ -146,6 +146,7 @@ def training_memory(largest: int) -> Iterator[Callable[[int], None]]:
             yield release
         finally:
             gc.unfreeze()
+            give_back()
         return
     library.mallopt(_MMAP_MAX, 0)
     library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
