@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 
 from djgnn.graph import Graph, arrivals, heterophilic_sbm
-from djgnn.model import forest, trees
+from djgnn.model import columns, forest, table, trees
 from djgnn.model.columns import (
     ROUNDING,
     Surroundings,
@@ -145,7 +145,7 @@ def test_places_are_those_of_a_dense_decomposition(directed: bool) -> None:
     near, width = Surroundings.of(a), 3
     ways = near.ways(directed)
     a = ways[0].toarray()
-    roots = [np.sqrt(1 / np.maximum(a.sum(axis=k, keepdims=True), 1)) for k in (1, 0)]
+    roots = [np.maximum(a.sum(axis=k, keepdims=True), 1) ** -0.25 for k in (1, 0)]
     left, size, right = np.linalg.svd(roots[0] * a * roots[1])
     found = places(near, directed, singular_places(ways, width))
     wanted = [left[:, :width] * size[:width], right[:width].T * size[:width]]
@@ -338,6 +338,7 @@ def test_any_graph_will_do(kind: type[PlainExpert], case: str) -> None:
         (BoostedTrees, "rounds", 10_000),
         (Forest, "child", -1),
         (Forest, "share", 2.0),
+        (Forest, "power", -1.0),
     ],
 )
 def test_tensors_that_refer_to_nothing_are_refused(
@@ -349,6 +350,21 @@ def test_tensors_that_refer_to_nothing_are_refused(
     state[key].view(-1)[0] = value
     with pytest.raises(RuntimeError, match=f"{key}: must lie between"):
         made.load_state_dict(state)
+
+
+def test_what_version_1_0_stored_divides_by_square_roots(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = GRAPHS["directed"]
+    now = learned(Forest, graph, half(graph)).vectors.clone()
+    monkeypatch.setattr(columns, "POWER", 0.5)
+    monkeypatch.setattr(table, "POWER", 0.5)
+    made = learned(Forest, graph, half(graph))
+    assert not torch.allclose(made.vectors, now)
+    monkeypatch.undo()
+    state = {name: value for name, value in made.state_dict().items() if name != "power"}
+    again = learned(Forest, graph, half(graph), epochs=0)
+    again.load_state_dict(state)
+    inputs = (features(graph), WholeGraph(graph.adjacency))
+    assert torch.equal(again(*inputs)[0], made(*inputs)[0])
 
 
 def test_wide_features_keep_their_commonest_columns() -> None:

@@ -32,6 +32,8 @@ ROUNDING = 1e-9
 BLOCK, MANY_NODES, MANY_ENTRIES = 1 << 15, 100_000, 1 << 21
 """Rows that a thread works on at a time; nodes from which on A is decomposed on the device, and
 entries of a matrix from which on it is multiplied there."""
+POWER, FORMER_POWER = 0.25, 0.5
+"""Of the degrees that edges are divided by before A is decomposed, and of version 1.0."""
 CPU = torch.device("cpu")
 _making = RLock()  # experts may be trained in several threads
 
@@ -312,9 +314,10 @@ def label_shares(
 def singular_places(
     ways: Sequence[sp.csr_array], width: int, device: torch.device | str = "cpu"
 ) -> Floats:
-    r"""What places nodes by their edges: singular vectors of :math:`D^{-1/2} A \bar D^{-1/2}`.
+    r"""What places nodes by their edges: singular vectors of :math:`D^{-1/4} A \bar D^{-1/4}`.
 
-    The rows of edges times the result, divided by the roots of their sums, are the places.
+    The rows of edges times the result, divided by the fourth roots of their sums, are the places.
+    They tell both groups and whose neighbours have many edges, of which square roots leave little.
 
     Args:
         ways: The rows of A, and those of its transpose where they differ.
@@ -325,7 +328,7 @@ def singular_places(
         result ``[n, width * directions]``.
     """
     rows = ways[0]
-    roots = [np.sqrt(inverse(np.asarray(rows.sum(axis=axis)).reshape(-1))) for axis in (1, 0)]
+    roots = [inverse(np.asarray(rows.sum(axis=axis)).reshape(-1)) ** POWER for axis in (1, 0)]
     values = np.repeat(roots[0], np.diff(rows.indptr)) * rows.data * roots[1][rows.indices]
     scaled = sp.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
     found = np.zeros((rows.shape[0], width * len(ways)))
@@ -343,7 +346,13 @@ def singular_places(
     return found
 
 
-def places(near: Surroundings, directed: bool, vectors: NDArray[Any], rows: Rows = EVERY) -> Floats:
+def places(
+    near: Surroundings,
+    directed: bool,
+    vectors: NDArray[Any],
+    rows: Rows = EVERY,
+    power: float = POWER,
+) -> Floats:
     """Where some nodes are by their edges with known ones, see :func:`singular_places`.
 
     Shapes:
@@ -353,5 +362,5 @@ def places(near: Surroundings, directed: bool, vectors: NDArray[Any], rows: Rows
     for way, part in zip(ways, np.split(vectors, len(ways), axis=1), strict=True):
         own = some(way, rows)
         own = own if own.shape[1] == known else own[:, :known]
-        found.append(np.sqrt(inverse(totals(own)))[:, None] * near.product(own, part))
+        found.append((inverse(totals(own)) ** power)[:, None] * near.product(own, part))
     return np.column_stack(found)

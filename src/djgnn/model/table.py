@@ -13,6 +13,8 @@ from torch import Tensor
 
 from djgnn.model.columns import (
     EVERY,
+    FORMER_POWER,
+    POWER,
     Floats,
     Rows,
     Surroundings,
@@ -46,11 +48,12 @@ class TreeTable(PlainExpert):
 
     Shapes:
         projection ``[F, width]``, or empty where X is narrow; vectors
-        ``[n, places * directions]``.
+        ``[n, places * directions]``; power ``[]``, of the degrees that places are divided by.
     """
 
     projection: Tensor
     vectors: Tensor
+    power: Tensor
 
     def __init__(
         self, in_channels: int, out_channels: int, num_nodes: int, directed: bool = True
@@ -60,6 +63,7 @@ class TreeTable(PlainExpert):
         wide = in_channels if in_channels > width else 0
         self.register_buffer("projection", torch.zeros(wide, width))
         self.register_buffer("vectors", torch.zeros(num_nodes, ways * min(PLACES, num_nodes - 1)))
+        self.register_buffer("power", torch.zeros(()))
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """No label, and nothing learned from any."""
@@ -68,9 +72,15 @@ class TreeTable(PlainExpert):
             if name != "label":
                 buffer.zero_()
 
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        """Version 1.0 did not store the power."""
+        state_dict.setdefault(f"{prefix}power", torch.tensor(FORMER_POWER))
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
     def observe(self, x: Any, near: Surroundings) -> None:
         """Learn the projection of the features and the singular vectors of A, without labels."""
         self.observe_features(x)
+        self.power.fill_(POWER)
         width = self.vectors.shape[1] // len(near.ways(self.directed))
         if width:
             self.vectors.copy_(_stored(near.singular(self.directed, width, self.vectors.device)))
@@ -120,7 +130,7 @@ class TreeTable(PlainExpert):
         yield from degree_profile(near, rows)
         known, prior = self.known_labels(h.shape[0]), self.prior.double().cpu().numpy()
         yield from label_shares(near, known, prior, self.directed, rows)
-        yield places(near, self.directed, self.vectors.cpu().numpy(), rows)
+        yield places(near, self.directed, self.vectors.cpu().numpy(), rows, float(self.power))
 
     def examples(
         self, table: NDArray[np.float32], seed: int = 0
@@ -138,7 +148,7 @@ class TreeTable(PlainExpert):
 
     def ranges(self) -> dict[str, tuple[float, float]]:
         """Trees refer to columns."""
-        return {**super().ranges(), "feature": (0, self.num_columns - 1)}
+        return {**super().ranges(), "feature": (0, self.num_columns - 1), "power": (0, 1)}
 
     def probabilities(self, x: Any, near: Surroundings) -> Floats | Tensor:
         """What the trees say of all nodes."""
