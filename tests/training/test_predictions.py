@@ -4,6 +4,7 @@ import csv
 import io
 
 import numpy as np
+import pytest
 
 from djgnn.graph import Graph
 from djgnn.training import predictions
@@ -30,10 +31,13 @@ def test_cells_are_read_back_as_they_were() -> None:
     assert usual.getvalue().replace("\nx\r,", '\n"x\r",') == text
 
 
-def test_shares_have_the_digits_that_python_prints() -> None:
+@pytest.mark.parametrize("many", [1, 10**6])
+def test_shares_have_the_digits_that_python_prints(many: int, monkeypatch) -> None:
+    monkeypatch.setattr(predictions, "MANY", many)
     drawn = np.random.default_rng(0).random(5000).astype(np.float32)
-    edges = np.array([0, 1, 0.5, 5e-7, 1.5e-6, 0.9999995, 1e-7, 0.0625], dtype=np.float32)
-    shares = np.concatenate([drawn, edges])
-    assert predictions._six(shares) == [f"{share:.6f}" for share in shares]
-    assert predictions._six(np.float32([2.5, -1])) == ["2.500000", "-1.000000"]
-    assert predictions._six(np.zeros(0, dtype=np.float32)) == []
+    ties = [1 / 128, 3 / 128]
+    edges = [0, 1, 0.5, 5e-7, 1.5e-6, 0.9999995, 1e-7, 0.0625, *ties]
+    shares = np.concatenate([drawn, np.array(edges, dtype=np.float32)])
+    assert predictions._six(shares).to_list() == [f"{share:.6f}" for share in shares]
+    assert predictions._six(np.float32([2.5, -1])).to_list() == ["2.500000", "-1.000000"]
+    assert predictions._six(np.zeros(0, dtype=np.float32)).to_list() == []

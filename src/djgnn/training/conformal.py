@@ -102,8 +102,9 @@ def draws(names: Sequence[str]) -> Scores:
         >>> bool(draws(["a", "b"])[1] == draws(["b"])[0])
         True
     """
-    found = (hashlib.blake2b(n.encode("utf-8", "replace"), digest_size=8) for n in names)
-    return np.array([int.from_bytes(each.digest(), "big") for each in found]) / 2.0**64
+    hashed = hashlib.blake2b
+    found = [hashed(n.encode("utf-8", "replace"), digest_size=8).digest() for n in names]
+    return np.frombuffer(b"".join(found), ">u8") / 2.0**64
 
 
 def adaptive_scores(shares: Shares, draw: Scores) -> Scores:
@@ -119,15 +120,21 @@ def adaptive_scores(shares: Shares, draw: Scores) -> Scores:
     Shapes:
         shares and result ``[n, classes]``, draw ``[n]``.
     """
+    order, cost = _costs(shares, draw)
+    found = np.empty_like(cost)
+    np.put_along_axis(found, order, cost, axis=1)
+    return found
+
+
+def _costs(shares: Shares, draw: Scores) -> tuple[NDArray[np.int64], Scores]:
+    """The classes of nodes, the likeliest first, and their scores in that order."""
     p = shares.astype(np.float64)
     order = np.argsort(-p, axis=1, kind="stable")
     ranked = np.take_along_axis(p, order, axis=1)
     cost = np.cumsum(ranked, axis=1) - (1 - draw[:, None]) * ranked
     cost = np.clip(cost, 0, 1)
     cost[:, 0] = -ranked[:, 0]
-    found = np.empty_like(p)
-    np.put_along_axis(found, order, cost, axis=1)
-    return found
+    return order, cost
 
 
 def plain_scores(shares: Shares, draw: Scores) -> Scores:
@@ -256,8 +263,19 @@ def class_sets(
         >>> class_sets(card, np.array([[0.2, 0.7, 0.1]]), ["n"], ["a", "b|c", "d"])
         ['b\\|c|a']
     """
+    texts, place = coded_sets(card, shares, names, classes)
+    return [texts[i] for i in place.tolist()]
+
+
+def coded_sets(
+    card: dict[str, Any] | None, shares: Shares, names: Sequence[str], classes: Sequence[str]
+) -> tuple[list[str], NDArray[np.int64]]:
+    """The different sets of nodes as text, and which of them each node has, ``[n]``.
+
+    Arguments and errors are those of :func:`class_sets`.
+    """
     if card is None:
-        return [""] * len(names)
+        return [""], np.zeros(len(names), dtype=np.int64)
     limits = np.array(card["thresholds"])
     if limits.size != len(classes):
         raise InputError(
@@ -265,7 +283,8 @@ def class_sets(
             f"the file or run `djgnn fit` again (got {limits.size})"
         )
     written = [name.replace("\\", "\\\\").replace("|", "\\|") for name in classes]
-    return ["|".join(written[c] for c in row) for row in sets_within(limits, shares, names)]
+    sets, place = _sets(limits, shares, names)
+    return ["|".join(written[c] for c in row) for row in sets], place
 
 
 def sets_within(limits: Scores, shares: Shares, names: Sequence[str]) -> list[list[int]]:
@@ -274,12 +293,22 @@ def sets_within(limits: Scores, shares: Shares, names: Sequence[str]) -> list[li
     Shapes:
         limits ``[classes]``, shares ``[n, classes]``.
     """
-    inside = adaptive_scores(shares, draws(names)) <= limits
-    order = np.argsort(-shares.astype(np.float64), axis=1, kind="stable")
-    # Most nodes have one of a few sets: each is made once.
-    kept = np.where(np.take_along_axis(inside, order, axis=1), order, -1).astype(np.int16)
-    whole = kept.view(np.dtype((np.void, kept.itemsize * kept.shape[1]))).reshape(-1)
-    sets, place = np.unique(whole, return_inverse=True)
-    rows = sets.view(np.int16).reshape(-1, kept.shape[1])
-    found = [[c for c in row if c >= 0] for row in rows.tolist()]
-    return [found[i] for i in place.tolist()]
+    sets, place = _sets(limits, shares, names)
+    return [sets[i] for i in place.tolist()]
+
+
+def _sets(
+    limits: Scores, shares: Shares, names: Sequence[str]
+) -> tuple[list[list[int]], NDArray[np.int64]]:
+    """The different sets, each made once, and which of them each node has."""
+    order, cost = _costs(shares, draws(names))
+    kept = np.where(cost <= limits[order], order, -1).astype(np.int16)
+    # Most nodes have one of a few sets: rows are told apart by a number where they are short.
+    width = kept.shape[1]
+    if (width + 1) ** width < 2**62:
+        code = (kept + 1).astype(np.int64) @ (width + 1) ** np.arange(width)
+        _, first, place = np.unique(code, return_index=True, return_inverse=True)
+    else:
+        whole = np.ascontiguousarray(kept).view(np.dtype((np.void, kept.itemsize * width)))
+        _, first, place = np.unique(whole.reshape(-1), return_index=True, return_inverse=True)
+    return [[c for c in row if c >= 0] for row in kept[first].tolist()], place.reshape(-1)

@@ -1,18 +1,26 @@
 """The predictions of a run as a table: a row for every node."""
 
-import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from djgnn.graph import Graph, Split
-from djgnn.training.conformal import class_sets
+from djgnn.training.conformal import coded_sets
 
-SPECIAL = re.compile('[",\r\n]')
+SPECIAL = '[",\r\n]'
 """What a cell of a CSV file may need quotes for."""
+MANY = 100_000
+"""Numbers from which on it is quicker to look up how each of a million is written."""
+PARTS = ("", "train", "validation", "test")
+_WORDS = ("isolated", "featureless", "unreached")
+FLAGS = tuple(" ".join(w for k, w in enumerate(_WORDS) if i >> k & 1) for i in range(8))
+NAMED = ("node", "prediction", "label", "set")
+"""Columns of names that users gave."""
 COLUMNS = ("node", "prediction", "probability", "margin", "label", "part", "flags", "set")
 
 
@@ -24,7 +32,19 @@ def prediction_csv(
     anchors: NDArray[np.bool_] | None = None,
     only: NDArray[np.int64] | None = None,
 ) -> str:
-    """Predictions as CSV: node, prediction, probability, margin, then the rest.
+    """Predictions as CSV, see :func:`prediction_table`."""
+    return table_csv(prediction_table(graph, shares, sets, split, anchors, only))
+
+
+def prediction_table(
+    graph: Graph,
+    shares: NDArray[np.float32],
+    sets: dict[str, Any] | None,
+    split: Split | None = None,
+    anchors: NDArray[np.bool_] | None = None,
+    only: NDArray[np.int64] | None = None,
+) -> pl.DataFrame:
+    """Predictions as texts: node, prediction, probability, margin, then the rest.
 
     `margin` is the probability's lead over the second class; `flags` see :func:`node_flags`; `set`
     has the classes of :func:`djgnn.training.conformal.class_sets`; the columns ``p(class)`` have
@@ -42,43 +62,53 @@ def prediction_csv(
     Shapes:
         shares ``[n, classes]``, anchors ``[n]``.
     """
-    second, probability = np.sort(shares, axis=1)[:, -2:].T
-    best, margin = shares.argmax(axis=1), probability - second
-    part = np.full(graph.num_nodes, "", dtype="<U10")
+    part = np.zeros(graph.num_nodes, dtype=np.int64)
     if split is not None:
-        part[split.train], part[split.val], part[split.test] = "train", "validation", "test"
-    classes, names = graph.classes(), graph.names()
-    flags = node_flags(graph, part == "train" if anchors is None else anchors)
+        part[split.train], part[split.val], part[split.test] = 1, 2, 3
+    flags = _flag_codes(graph, part == 1 if anchors is None else anchors)
     known = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
-    rows = np.arange(graph.num_nodes) if only is None else only
-    who = [names[i] for i in rows.tolist()]
-    written = _cells([*classes, ""])  # the last is that of an unknown label
+    names, classes = graph.names(), graph.classes()
+    if only is not None:
+        names = [names[i] for i in only.tolist()]
+        part, flags, known, shares = part[only], flags[only], known[only], shares[only]
+    second, probability = np.partition(shares, -2, axis=1)[:, -2:].T
     columns = [
-        _cells(who),
-        [written[c] for c in best[rows].tolist()],
-        _six(probability[rows]),
-        _six(margin[rows]),
-        [written[c] for c in np.maximum(known[rows], -1).tolist()],
-        part[rows].tolist(),
-        [flags[i] for i in rows.tolist()],
-        _cells(class_sets(sets, shares[rows], who, classes)),
-        *(_six(share) for share in shares[rows].T),
+        pl.Series(names, dtype=pl.String),
+        _texts(classes, shares.argmax(axis=1)),
+        _six(probability),
+        _six(probability - second),
+        _texts(["", *classes], np.maximum(known, -1) + 1),
+        _texts(PARTS, part),
+        _texts(FLAGS, flags),
+        _texts(*coded_sets(sets, shares, names, classes)),
+        *(_six(share) for share in shares.T),
     ]
-    header = _cells([*COLUMNS, *(f"p({name})" for name in classes)])
-    lines = [",".join(header), *map(",".join, zip(*columns, strict=True)), ""]
-    return "\n".join(lines)
+    header = [*COLUMNS, *(f"p({name})" for name in classes)]
+    return pl.DataFrame([each.alias(key) for key, each in zip(header, columns, strict=True)])
 
 
-def _cells(texts: Sequence[str]) -> Sequence[str]:
+def table_csv(table: pl.DataFrame) -> str:
+    """A table of texts as CSV, cells in quotes where they need them."""
+    header = ",".join(_cells(pl.Series(table.columns)).to_list())
+    cells = pl.DataFrame([_cells(each) if each.name in NAMED else each for each in table])
+    return f"{header}\n{cells.write_csv(include_header=False, quote_style='never')}"
+
+
+def _cells(texts: pl.Series) -> pl.Series:
     """Texts as cells of a CSV file, in quotes where they need them."""
-    if not SPECIAL.search("\0".join(texts)):
+    special = texts.str.contains(SPECIAL)
+    if not special.any():
         return texts
-    quoted = ('"' + text.replace('"', '""') + '"' for text in texts)
-    found = zip(texts, quoted, strict=True)
-    return [whole if SPECIAL.search(text) else text for text, whole in found]
+    quoted = '"' + texts.str.replace_all('"', '""', literal=True) + '"'
+    return quoted.zip_with(special, texts).alias(texts.name)
 
 
-def _six(shares: NDArray[np.float32]) -> list[str]:
+def _texts(texts: Sequence[str], place: NDArray[np.int64]) -> pl.Series:
+    """One of a few texts for every row."""
+    return pl.Series(texts, dtype=pl.String).gather(place)
+
+
+def _six(shares: NDArray[np.float32]) -> pl.Series:
     """Shares with six digits after the point, ``[n]``.
 
     A million times a number of single precision is exact in double precision, so rounding it is
@@ -86,12 +116,22 @@ def _six(shares: NDArray[np.float32]) -> list[str]:
     """
     rounded = np.rint(shares.astype(np.float64) * 1e6)
     if shares.dtype != np.float32 or not ((rounded >= 0) & (rounded <= 10**6)).all():
-        return [f"{share:.6f}" for share in shares.tolist()]
-    millionths, texts = rounded.astype(np.int64), np.full((shares.size, 8), ord("."), np.uint8)
-    for place, power in zip((0, *range(2, 8)), range(6, -1, -1), strict=True):
-        texts[:, place] = ord("0") + millionths // 10**power % 10
-    found: list[str] = texts.view("S8")[:, 0].astype("U8").tolist()
-    return found
+        return pl.Series([f"{share:.6f}" for share in shares.tolist()], dtype=pl.String)
+    millionths = rounded.astype(np.int64)
+    if shares.size < MANY:
+        return _millionths(millionths)
+    return _every_millionth().gather(millionths)
+
+
+def _millionths(whole: NDArray[np.int64]) -> pl.Series:
+    """Whole numbers from 0 to a million as so many millionths, with six digits."""
+    digits = pl.Series(10**7 + whole).cast(pl.String)
+    return digits.str.slice(1, 1) + "." + digits.str.slice(2)
+
+
+@cache
+def _every_millionth() -> pl.Series:
+    return _millionths(np.arange(10**6 + 1))
 
 
 def node_flags(graph: Graph, anchors: NDArray[np.bool_]) -> list[str]:
@@ -105,13 +145,20 @@ def node_flags(graph: Graph, anchors: NDArray[np.bool_]) -> list[str]:
         >>> node_flags(graph, np.array([True, False, False]))
         ['', '', 'isolated unreached']
     """
-    flags = {"isolated": np.bincount(graph.edge_index.reshape(-1), minlength=graph.num_nodes) == 0}
-    if graph.x is not None:
-        flags["featureless"] = np.asarray(abs(graph.x).sum(axis=1)).reshape(-1) == 0
-    flags["unreached"] = ~reached(graph, anchors)
-    code = sum(mask.astype(np.int64) << k for k, mask in enumerate(flags.values()))
-    texts = [" ".join(n for k, n in enumerate(flags) if i >> k & 1) for i in range(1 << len(flags))]
-    return [texts[i] for i in code.tolist()]
+    return [FLAGS[i] for i in _flag_codes(graph, anchors).tolist()]
+
+
+def _flag_codes(graph: Graph, anchors: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Places in `FLAGS`."""
+    n, x = graph.num_nodes, graph.x
+    alone = np.bincount(graph.edge_index.reshape(-1), minlength=n) == 0
+    if x is None:
+        blank = np.zeros(n, dtype=np.bool_)
+    elif isinstance(x, np.ndarray):
+        blank = ~x.any(axis=1)
+    else:
+        blank = np.asarray(abs(x).sum(axis=1)).reshape(-1) == 0
+    return alone + 2 * blank + 4 * (~reached(graph, anchors)).astype(np.int64)
 
 
 def reached(graph: Graph, anchors: NDArray[np.bool_]) -> NDArray[np.bool_]:
