@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, get_args
 
@@ -164,14 +165,21 @@ def _array(
         wrong = "whole numbers; a reader such as `Graph.from_csv` numbers named nodes and classes"
     if wrong:
         raise InputError(f"{key}: must hold {wrong} (got {array.dtype})")
-    flags = array.flags
-    if array.dtype != dtype or not (flags.owndata and flags.c_contiguous) or flags.writeable:
+    if array.dtype != dtype or not array.flags.c_contiguous or not _constant(array):
         with np.errstate(over="ignore"):  # what is too large becomes infinite
             array = np.array(array, dtype=dtype, order="C", copy=True)
         array.flags.writeable = False
     if finite and dtype == np.float32:
         _refuse(key, array, ~np.isfinite(array), NOT_FINITE)
     return array
+
+
+def _constant(array: NDArray[Any]) -> bool:
+    """Whether nobody can change the values: it is read-only, and so is the array that it shows."""
+    owner = array if array.base is None else array.base
+    if not isinstance(owner, np.ndarray) or not owner.flags.owndata:
+        return False
+    return not (array.flags.writeable or owner.flags.writeable)
 
 
 def _features(x: Any, n: int) -> NDArray[np.float32] | sp.csr_array:
@@ -240,7 +248,12 @@ def _masks(
 
 def _names(key: str, value: Any) -> tuple[str, ...]:
     """Distinct names that can be written."""
-    names, seen = tuple(map(str, value)), set()
+    names = tuple(map(str, value))
+    with suppress(UnicodeEncodeError):
+        "".join(names).encode()
+        if len(set(names)) == len(names):
+            return names
+    seen = set()
     for place, name in enumerate(names):
         try:
             name.encode()

@@ -22,6 +22,7 @@ import math
 import zipfile
 import zlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,8 @@ NODE_BYTES = 80
 NAME_BYTES = 64
 HEADER_BYTES = 2**14
 LARGE, SAMPLE = 2**26, 2**20
+THREADS = 4
+"""That read arrays at the same time."""
 CSR_PARTS = ("x_data", "x_indices", "x_indptr", "x_shape")
 NUMBERS = ("edge_index", "y", *MASKS, "edge_weight")
 TYPES = {
@@ -168,10 +171,11 @@ def read_arrays(path: str | Path, keys: Sequence[str], max_bytes: int) -> dict[s
                     f"{max_bytes / 2**30:.3g} GiB; raise `max_bytes` if you trust the file "
                     f"(got {total} bytes)"
                 )
-            for key, member in wanted.items():
-                problem = f"key {key!r} cannot be read, the file is damaged or cut off"
-                with archive.open(member) as stream:
-                    arrays[key] = np.lib.format.read_array(stream, allow_pickle=False)
+            with ThreadPoolExecutor(THREADS) as pool:
+                found = {key: pool.submit(_array, archive, wanted[key]) for key in wanted}
+                for key, array in found.items():
+                    problem = f"key {key!r} cannot be read, the file is damaged or cut off"
+                    arrays[key] = array.result()
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
     except Exception as error:  # zipfile, the decompressors and numpy raise many kinds
@@ -181,6 +185,16 @@ def read_arrays(path: str | Path, keys: Sequence[str], max_bytes: int) -> dict[s
             f"{' '.join(str(error).split())[:150]})"
         ) from error
     return arrays
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+    """An array of a file, read-only."""
+    with archive.open(member) as stream:
+        found: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+    for each in (found.base, found):
+        if isinstance(each, np.ndarray):
+            each.flags.writeable = False
+    return found
 
 
 def _held_bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo, key: str) -> int:

@@ -144,9 +144,13 @@ def merge_coincident(
 
 def _row_hashes(rows: sp.csr_array) -> NDArray[np.int64]:
     """A 64-bit hash per row: a sum of mixed (column, value) pairs, modulo 2^64."""
-    column = rows.indices.astype(np.uint64)
-    value = rows.data.astype(np.float64).view(np.uint64)
-    mixed = _mix(_mix(column + np.uint64(0x9E3779B97F4A7C15)) ^ value)
+    seed = np.uint64(0x9E3779B97F4A7C15)
+    if rows.nnz > rows.shape[1] and bool((rows.data == rows.data[0]).all()):
+        value = rows.data[:1].astype(np.float64).view(np.uint64)  # what is mixed is by column alone
+        mixed = _mix(_mix(np.arange(rows.shape[1], dtype=np.uint64) + seed) ^ value)[rows.indices]
+    else:
+        value = rows.data.astype(np.float64).view(np.uint64)
+        mixed = _mix(_mix(rows.indices.astype(np.uint64) + seed) ^ value)
     total = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(mixed, dtype=np.uint64)])
     sums = total[rows.indptr[1:]] - total[rows.indptr[:-1]]
     length = np.diff(rows.indptr).astype(np.uint64)

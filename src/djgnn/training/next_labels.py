@@ -66,13 +66,20 @@ def next_labels(
     reach = unsure + once / 2 + each * (near @ once) / 4
     value = unsure * reach
     names, classes, best = graph.names(), graph.classes(), shares.argmax(axis=1)
-    heap = [(-value[i], -int(degree[i]), int(i)) for i in np.flatnonzero(open_)]
-    heapq.heapify(heap)
+    nodes = np.flatnonzero(open_)
+    order = nodes[np.lexsort((-degree[nodes], -value[nodes]))].tolist()
+    worths = (-value[order]).tolist()
+    coming = ((w, -int(degree[i]), i) for w, i in zip(worths, order, strict=True))
+    upcoming = next(coming, None)
+    lost: list[tuple[float, int, int]] = []  # a heap of those whose value fell before their turn
     found: list[Wanted] = []
-    while heap and len(found) < most:
-        worth, many, i = heapq.heappop(heap)
-        if -worth > value[i]:  # it has lost since
-            heapq.heappush(heap, (-value[i], many, i))
+    while len(found) < most and (lost or upcoming):
+        if upcoming and not (lost and lost[0] < upcoming):
+            (worth, many, i), upcoming = upcoming, next(coming, None)
+        else:
+            worth, many, i = heapq.heappop(lost)
+        if -worth > value[i]:
+            heapq.heappush(lost, (-value[i], many, i))
             continue
         margin, share = float(first[i] - second[i]), float(first[i])
         number = int(degree[i])

@@ -103,9 +103,11 @@ def _write(path: Path, rows: Sequence[Suspect | Wanted]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         more = ["looks_wrong"] if isinstance(rows[0], Suspect) else []
-        writer.writerow([*(f.name for f in dataclasses.fields(rows[0])), *more])
+        names = [f.name for f in dataclasses.fields(rows[0])]
+        writer.writerow([*names, *more])
         for row in rows:
-            values = [f"{v:.6f}" if isinstance(v, float) else v for v in dataclasses.astuple(row)]
+            each = (getattr(row, name) for name in names)
+            values = [f"{v:.6f}" if isinstance(v, float) else v for v in each]
             if isinstance(row, Suspect):
                 values.append("yes" if row.looks_wrong else "no")
             writer.writerow(values)
