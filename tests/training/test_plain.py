@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 
@@ -16,7 +17,7 @@ from djgnn.model.experts import members, networks
 from djgnn.report.run_data import load_run
 from djgnn.training import Fitted, RunConfig, TrainConfig, resolve, train
 from djgnn.training.expert import rates_of
-from djgnn.training.folder import new_folder, read_card, write_run
+from djgnn.training.folder import Answers, new_folder, read_card, write_run
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets, fit
 from djgnn.training.optimizer import Adam
@@ -98,11 +99,14 @@ def test_a_stored_run_answers_as_the_trained_one(stored: tuple[Path, Fitted]) ->
     card = read_card(folder)
     assert [e["name"] for e in card["experts"]] == list(CONFIG.model.experts)
     assert [part["expert"] for part in card["jumps"]] == ["jumps"]
-    shares = load_run(folder).shares
+    read = load_run(folder)
+    shares = read.shares
     assert set(shares) == set(CONFIG.model.experts)
     total = sum(shares.values())
     np.testing.assert_allclose(total, np.exp(fitted.logits.numpy()), atol=1e-6)
-    known = load_run(folder, {**fitted.by_expert, "features": torch.zeros(GRAPH.num_nodes, 4)})
+    logits = {**fitted.by_expert, "features": torch.zeros(GRAPH.num_nodes, 4)}
+    said = Answers(logits, read.probabilities, pl.DataFrame(read.predictions))
+    known = load_run(folder, said)
     same = {kind: np.array_equal(shares[kind], known.shares[kind]) for kind in shares}
     assert [kind for kind, equal in same.items() if not equal] == ["features"]
 

@@ -33,7 +33,7 @@ from djgnn.training.claim import check_space, claimed
 from djgnn.training.config import RunConfig
 from djgnn.training.conformal import Promise
 from djgnn.training.distributed import Group, join
-from djgnn.training.folder import check_free, new_folder, write_run
+from djgnn.training.folder import Answers, check_free, new_folder, write_run
 from djgnn.training.importance import importance
 from djgnn.training.inputs import build_djgnn, choose_device
 from djgnn.training.next_steps import next_lines
@@ -164,20 +164,22 @@ def _page(
     bar: Stages,
     console: Console,
     graph: Graph,
-    known: dict[str, torch.Tensor] | None = None,
+    known: list[Answers] | None = None,
 ) -> dict[str, Any]:
     """Write the page of a run into its folder, and what the phases took into its card.
 
-    `known` has the logits of its experts, if they were trained just now; it is emptied.
+    `known` has what the run says, if it was trained just now; it is emptied.
     """
     if options.report:
         from djgnn.report import page, run_data
 
         bar.stage("report")
         give_back()
-        data = run_data.load_run(options.out, known, choose_device(options.device), graph)
-        (known or {}).clear()
-        console.print(f"report: {escape(str(page.write_run_page(data)))}")
+        with page.measured_beside(graph) as card_of:
+            said = known.pop() if known else None
+            data = run_data.load_run(options.out, said, choose_device(options.device), graph)
+            del said
+            console.print(f"report: {escape(str(page.write_run_page(data, measured=card_of)))}")
         card = read_card(options.out)
     phases = bar.phases.records()
     if all(phase["name"] != "training" for phase in phases):  # of an earlier process
@@ -262,7 +264,7 @@ def needed_bytes(graph: Graph, module: nn.Module) -> int:
 
 def _train_and_write(
     graph: Graph, config: RunConfig, options: FitOptions, group: Group, bar: Stages
-) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+) -> tuple[dict[str, Any], list[Answers]]:
     where = group.together(lambda: group.device(options.device))
     module, inputs = build_djgnn(config, graph, where, group)
     if not group.alone:
@@ -321,15 +323,18 @@ def _train_and_write(
         wanted = bool(options.importance)
         more |= importance(graph, config, fitted, inputs, options.split, wanted, options.seed)
 
+    said: list[Answers] = []
+
     def write() -> dict[str, Any]:
         with new_folder(options.out, options.overwrite or options.resume) as folder:
             if recording is not None:
                 recording.write(folder)
             asked_for = _asked(graph, config, options, sets)
             all_of = {**more, "fingerprint": asked_for, "phases": bar.phases.records()}
-            card = write_run(folder, graph, config, fitted, result, options.seed, promise, all_of)
+            more_of = (promise, all_of, said.append)
+            card = write_run(folder, graph, config, fitted, result, options.seed, *more_of)
         if not fitted.interrupted:
             shutil.rmtree(place, ignore_errors=True)
         return card
 
-    return group.shared(write), dict(fitted.by_expert)
+    return group.shared(write), said

@@ -128,7 +128,7 @@ class Graph:
         for key, value in parts.items():
             if value is not None:
                 digest.update(f"|{key} {value.dtype.str} {value.shape}|".encode())
-                digest.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8))
+                digest.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
         return digest.hexdigest()
 
     def split(self, index: int = 0) -> Split:

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,10 @@ NODE_BYTES = 80
 NAME_BYTES = 64
 HEADER_BYTES = 2**14
 LARGE, SAMPLE = 2**26, 2**20
-THREADS = 4
-"""That read arrays at the same time."""
+THREADS, CHUNK = 4, 2**22
+"""Arrays that are read at the same time, and bytes at a time."""
+_parsing = Lock()
+"""Python 3.11 cannot parse in several threads."""
 CSR_PARTS = ("x_data", "x_indices", "x_indptr", "x_shape")
 NUMBERS = ("edge_index", "y", *MASKS, "edge_weight")
 TYPES = {
@@ -190,23 +193,32 @@ def read_arrays(path: str | Path, keys: Sequence[str], max_bytes: int) -> dict[s
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
     """An array of a file, read-only."""
     with archive.open(member) as stream:
-        found: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
-    for each in (found.base, found):
-        if isinstance(each, np.ndarray):
-            each.flags.writeable = False
+        shape, fortran, dtype = _header(stream)
+        flat = np.empty(math.prod(shape), dtype)
+        room = flat.view(np.uint8).data if dtype.itemsize else memoryview(b"")
+        for first in range(0, len(room), CHUNK):
+            part = stream.read(min(CHUNK, len(room) - first))
+            room[first : first + CHUNK] = part  # too few are refused
+    flat.flags.writeable = False
+    return flat.reshape(shape, order="F" if fortran else "C")
+
+
+def _header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether columns come first, and type of an array, from where it begins."""
+    version = np.lib.format.read_magic(stream)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"npy version {version}")
+    first = version == (1, 0)
+    header = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+    with _parsing:
+        found: tuple[tuple[int, ...], bool, np.dtype[Any]] = header(stream)
     return found
 
 
 def _held_bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo, key: str) -> int:
     """The bytes that an array will take, by its header alone."""
     with archive.open(member) as stream:
-        start = io.BytesIO(stream.read(HEADER_BYTES))
-    version = np.lib.format.read_magic(start)
-    if version not in ((1, 0), (2, 0)):
-        raise ValueError(f"npy version {version}")
-    first = version == (1, 0)
-    header = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
-    shape, _, dtype = header(start)
+        shape, _, dtype = _header(io.BytesIO(stream.read(HEADER_BYTES)))
     if dtype.hasobject:
         raise InputError(
             f"key {key!r} holds Python objects, which are never unpickled; store numbers or "

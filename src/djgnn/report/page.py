@@ -3,7 +3,9 @@
 import base64
 import gzip
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -13,17 +15,37 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from djgnn import __version__
+from djgnn.graph import Graph
 from djgnn.graph.files import atomic_write, check_replaceable
+from djgnn.report.graph_card import measure_graph
 from djgnn.report.payload import run_payload, theory_payload
 from djgnn.report.run_data import RunData
+from djgnn.report.views import MOST_NODES
 from djgnn.training.card import REPORT, amend_card
+
+Measured = Callable[[], dict[str, Any]]
 
 MARK = b'<meta name="generator" content="djgnn '
 COMPARISON_SCRIPTS = ("core", "compare", "start")
 RUN_SCRIPTS = ("core", "run", "advice", "nodes", "player", "rings", "environment", "start")
 
 
-def write_run_page(data: RunData, out: str | Path | None = None) -> Path:
+@contextmanager
+def measured_beside(graph: Graph) -> Iterator[Measured | None]:
+    """Measure a large graph in a thread of its own; a small one is measured when it is its turn.
+
+    What is measured of a large graph takes no more than seconds, so that a stop need not wait.
+    """
+    if graph.num_nodes <= MOST_NODES:
+        yield None
+        return
+    with ThreadPoolExecutor(1) as beside:
+        yield beside.submit(measure_graph, graph, structural=False).result
+
+
+def write_run_page(
+    data: RunData, out: str | Path | None = None, measured: Measured | None = None
+) -> Path:
     """Write the page of a run and return its path.
 
     The page is written twice: without the theory, which can take long, and then with it. So a stop
@@ -32,6 +54,7 @@ def write_run_page(data: RunData, out: str | Path | None = None) -> Path:
     Args:
         data: The run.
         out: The file; ``report.html`` in the run folder by default.
+        measured: Gives the measures of the graph, where they are made elsewhere.
 
     Raises:
         InputError: If it cannot be written.
@@ -40,7 +63,8 @@ def write_run_page(data: RunData, out: str | Path | None = None) -> Path:
     check_replaceable(path, (MARK,), "page of ours")
     payload = run_payload(data)
     _write(path, "run.html", payload, RUN_SCRIPTS)
-    _write(path, "run.html", payload | theory_payload(data), RUN_SCRIPTS)
+    theory = theory_payload(data, None if measured is None else measured())
+    _write(path, "run.html", payload | theory, RUN_SCRIPTS)
     if "files" in data.card and path.resolve() == (data.folder / REPORT).resolve():
         amend_card(data.folder, data.card, REPORT)
     return path

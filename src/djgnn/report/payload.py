@@ -12,7 +12,7 @@ from djgnn.graph.checks import BINARY, METRIC_NAMES
 from djgnn.model.experts import kind_of
 from djgnn.report.advice import advice, kinds
 from djgnn.report.graph_card import card_rows, measure_graph
-from djgnn.report.run_data import PARTS, RunData
+from djgnn.report.run_data import RunData
 from djgnn.report.views import (
     MOST_NODES,
     environment_payload,
@@ -22,6 +22,7 @@ from djgnn.report.views import (
 )
 from djgnn.training import calibration
 from djgnn.training.folder import CONFIG, GRAPH, jumps_card
+from djgnn.training.predictions import PARTS
 from djgnn.training.selection import resampled
 
 FORMAT = "djgnn-report-1"
@@ -72,11 +73,14 @@ def run_payload(data: RunData) -> dict[str, Any]:
     return payload
 
 
-def theory_payload(data: RunData) -> dict[str, Any]:
+def theory_payload(data: RunData, card: dict[str, Any] | None = None) -> dict[str, Any]:
     """The parts of the page's data that take long: measures of the graph, ranks over training, the
     Fiedler environment.
+
+    `card` has the measures, where they are known.
     """
-    card = measure_graph(data.graph, structural=data.graph.num_nodes <= MOST_NODES)
+    few = data.graph.num_nodes <= MOST_NODES
+    card = measure_graph(data.graph, structural=few) if card is None else card
     card["name"] = data.card["data"]["name"]
     payload: dict[str, Any] = json_values(
         {
@@ -225,10 +229,9 @@ def evaluation_payload(data: RunData) -> dict[str, Any]:
     """
     from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
-    part, classes = np.array(data.predictions["part"]), np.arange(data.graph.num_classes)
-    found = {}
-    for name in PARTS[1:]:
-        inside = (part == name) & (data.labels >= 0)
+    classes, found = np.arange(data.graph.num_classes), {}
+    for number, name in enumerate(PARTS):
+        inside = (data.part == number) & (data.labels >= 0) & (name != "")
         if not inside.any():
             continue
         y, said = data.labels[inside], data.predicted[inside]

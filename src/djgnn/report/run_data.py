@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 import torch
 
 from djgnn.errors import InputError
@@ -22,20 +23,19 @@ from djgnn.model.explain import contributions
 from djgnn.pump import PumpOutput
 from djgnn.training.card import REPORT
 from djgnn.training.config import RunConfig
-from djgnn.training.folder import PREDICTIONS, prediction_rows, read_history
-from djgnn.training.predictions import COLUMNS
+from djgnn.training.folder import PREDICTIONS, Answers, prediction_rows, read_history
+from djgnn.training.predictions import COLUMNS, PARTS
 from djgnn.training.progress import EpochRecord
 from djgnn.training.recorder import RECORD, Recording
 from djgnn.training.stored import StoredModel, load_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from djgnn.graph import Split
 
-PARTS = ("", "train", "validation", "test")
 WHOLE, BATCH = 1 << 16, 512
 """Nodes of a graph whose branches are computed at once, and at a time in a larger one."""
 SHARES = ("probability", "margin")
@@ -77,7 +77,7 @@ class RunData:
     config: RunConfig
     history: dict[str, NDArray[np.float64]]
     owners: list[str]
-    predictions: dict[str, list[str]]
+    predictions: dict[str, pl.Series]
     graph: Graph
     split: Split
     recording: Recording | None
@@ -116,13 +116,23 @@ class RunData:
     @cached_property
     def predicted(self) -> NDArray[np.int64]:
         """Predicted class of every node, as ``predictions.csv`` has it."""
-        code = {name: c for c, name in enumerate(self.graph.classes())}
-        return np.array([code[name] for name in self.predictions["prediction"]], dtype=np.int64)
+        return codes(self.predictions["prediction"], self.graph.classes())
+
+    @cached_property
+    def part(self) -> NDArray[np.int64]:
+        """The part of every node, as a place in `PARTS`."""
+        return codes(self.predictions["part"], PARTS)
+
+
+def codes(texts: pl.Series, among: Sequence[str]) -> NDArray[np.int64]:
+    """The places of texts in a list, ``[n]``."""
+    place = {text: i for i, text in enumerate(among)}
+    return texts.replace_strict(place, return_dtype=pl.Int64).to_numpy()
 
 
 def load_run(
     folder: str | Path,
-    known: Mapping[str, torch.Tensor] | None = None,
+    known: Answers | None = None,
     device: torch.device | str = "cpu",
     graph: Graph | None = None,
 ) -> RunData:
@@ -130,7 +140,7 @@ def load_run(
 
     Args:
         folder: The run.
-        known: Logits of its experts that need not be computed again.
+        known: What it says, where that need be neither read nor computed again.
         device: Where the model runs.
         graph: Its graph, if it need not be read again.
 
@@ -139,12 +149,18 @@ def load_run(
     """
     path = Path(folder).expanduser()
     # The page is written anew.
-    stored = load_model(path, device, but=REPORT, known=known, graph=graph)
-    predictions = _predictions(path, stored.card, stored.graph)
+    logits = None if known is None else known.logits
+    stored = load_model(path, device, but=REPORT, known=logits, graph=graph)
+    predictions = (
+        _predictions(path, stored.card, stored.graph)
+        if known is None
+        else ({each.name: each for each in known.table})
+    )
     records = read_history(path)
     numbers = [f.name for f in dataclasses.fields(EpochRecord) if f.name != "expert"]
     module, experts = stored.module, stored.card.get("experts") or []
-    shown, probabilities = main_network(module), stored.probabilities
+    shown = main_network(module)
+    probabilities = stored.probabilities if known is None else known.shares
     kept = {e["name"]: e["epoch"] for e in experts}.get(shown.name, stored.card["result"]["epoch"])
     with torch.no_grad():
         pump, table, added = _places(shown.module, *shown.inputs_of(stored.inputs))
@@ -213,7 +229,7 @@ def _recording(
     return found
 
 
-def _predictions(path: Path, card: dict[str, Any], graph: Graph) -> dict[str, list[str]]:
+def _predictions(path: Path, card: dict[str, Any], graph: Graph) -> dict[str, pl.Series]:
     """The stored predictions by column, read and checked a block of rows after the other.
 
     Raises:
@@ -230,7 +246,7 @@ def _predictions(path: Path, card: dict[str, Any], graph: Graph) -> dict[str, li
             few = key not in ("node", *SHARES)
             column += map(seen.setdefault, columns[key], columns[key]) if few else columns[key]
         first += len(block)
-    return found
+    return {key: pl.Series(key, column, dtype=pl.String) for key, column in found.items()}
 
 
 def _check_predictions(

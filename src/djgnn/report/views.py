@@ -16,7 +16,7 @@ import torch
 from djgnn.errors import DisconnectedWarning, InputError, NotConvergedWarning
 from djgnn.jumps import TwinClasses, rank_lists, twin_classes
 from djgnn.model.operators import treat
-from djgnn.report.run_data import PARTS, RunData
+from djgnn.report.run_data import SHARES, RunData
 from djgnn.spectral import (
     degrees,
     fiedler_environment,
@@ -25,6 +25,7 @@ from djgnn.spectral import (
     smallest_eigenpairs,
     symmetrize,
 )
+from djgnn.training.predictions import PARTS
 from djgnn.training.recorder import Recording
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 MOST_NODES, MOST_RANKS = 50_000, 1 << 20
 MOST_CLASSES = 5
+LISTED = {"flags": "flags", "set": "sets"}
+"""Columns of the predictions that the page has as texts, and what it calls them."""
 MOST_OF_A_JUMP = 4
 """Ranks of each jump that the page has the nodes of."""
 ADJACENCY_BYTES = 5 << 20
@@ -85,12 +88,11 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
         first = data.predicted[chosen[i]]
         top[i] = [first, *top[i][top[i] != first]][: top.shape[1]]
     names = data.graph.names()
-    flags, sets = data.predictions.get("flags", []), data.predictions.get("set", [])
+    told = {key: column.gather(chosen) for key, column in data.predictions.items()}
     jumps = zip(data.branches, data.alpha.values(), strict=False)  # which come first in alpha
     branches = [ranks[:MOST_OF_A_JUMP] if alpha > 0 else () for ranks, alpha in jumps]
     columns = sorted({rank for ranks in branches for rank in ranks})
     place = [rank - 1 for rank in columns]
-    part = np.array([PARTS.index(p) for p in data.predictions["part"]])
     added, bias = data.contributions(chosen)
     return {
         "count": n,
@@ -99,11 +101,9 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
         # one more than the class; 0 = unknown
         "labels": pack_index(data.labels + 1, classes + 1),
         "predicted": pack_index(data.predicted, classes),
-        "part": pack_index(part, len(PARTS)),
-        "flags": [flags[i] for i in chosen] if any(flags) else None,
-        "sets": [sets[i] for i in chosen] if any(sets) else None,
-        "probability": pack([float(data.predictions["probability"][i]) for i in chosen], "f4"),
-        "margin": pack([float(data.predictions["margin"][i]) for i in chosen], "f4"),
+        "part": pack_index(data.part, len(PARTS)),
+        **{to: told[key].to_list() if _any(data, key) else None for key, to in LISTED.items()},
+        **{key: pack([float(text) for text in told[key]], "f4") for key in SHARES},
         "top": pack_index(top, classes),
         "probabilities": pack(np.take_along_axis(data.probabilities[chosen], top, axis=1), "f4"),
         # of the predicted class and of the one after it
@@ -119,6 +119,11 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
         "branches": branches,
         "edges": _edges(data),
     }
+
+
+def _any(data: RunData, key: str) -> bool:
+    """Whether a column of the predictions is there and says anything of any node."""
+    return key in data.predictions and bool((data.predictions[key] != "").any())
 
 
 def _edges(data: RunData) -> dict[str, Any]:

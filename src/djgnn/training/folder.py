@@ -7,14 +7,16 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import nn
+import polars as pl
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from djgnn.checking import json_values, shorten
 from djgnn.errors import InputError, OutputError
@@ -39,16 +41,32 @@ from djgnn.training.conformal import Promise, sets_card
 from djgnn.training.held_out import HeldOut, held_out, write_held_out
 from djgnn.training.loop import Fitted
 from djgnn.training.next_steps import write_next_steps
-from djgnn.training.predictions import COLUMNS, prediction_csv
+from djgnn.training.predictions import COLUMNS, prediction_table, table_csv
 from djgnn.training.progress import EpochRecord
 from djgnn.training.provenance import versions
 from djgnn.training.selection import SplitResult
+from djgnn.training.suspects import neighbours
 from djgnn.training.verdict import verdict
 
 PREDICTIONS, HISTORY = "predictions.csv", "history.csv"
 CONFIG, WEIGHTS, GRAPH = "config.yaml", "weights.safetensors", "graph.npz"
 HELD_OUT = "held_out.safetensors"
 TABLE_BYTES = 2**33
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Answers:
+    """What a run says about its nodes.
+
+    Attributes:
+        logits: Of every expert, ``[n, classes]``.
+        shares: Calibrated probabilities, ``[n, classes]``.
+        table: ``predictions.csv`` without the probabilities of all classes.
+    """
+
+    logits: dict[str, Tensor]
+    shares: NDArray[np.float32]
+    table: pl.DataFrame
 
 
 @contextmanager
@@ -122,23 +140,34 @@ def write_run(
     seed: int,
     promise: Promise | None = None,
     more: Mapping[str, Any] | None = None,
+    on_answers: Callable[[Answers], None] | None = None,
 ) -> dict[str, Any]:
     """Write a finished run into a folder (see :func:`new_folder`) and return its card.
 
-    `more` are fields of the card that were found elsewhere.
+    `more` are fields of the card that were found elsewhere; `on_answers` is given what the run
+    says about its nodes.
     """
-    # The largest files are written while the tables are made.
-    with ThreadPoolExecutor(1) as beside:
+    # Large files are written while others are made.
+    with ThreadPoolExecutor(2) as beside:
         stored = beside.submit(_store, folder, graph, fitted.module)
+        near = beside.submit(neighbours, graph)
         card = run_card(graph, config, fitted, result, seed, promise)
         shares = fitted.calibration.probabilities(fitted.logits.cpu().numpy())
-        card |= write_next_steps(folder, graph, fitted, shares, result.split) | dict(more or {})
         parts = parts_of(graph, fitted.module, result.split)
         anchors = parts.train if parts.train.any() else parts.val
-        text = prediction_csv(graph, shares, card["sets"], parts, anchors)
-        (folder / PREDICTIONS).write_text(text, "utf-8")
         held = held_out(graph, fitted, result.split)
-        stored.result()
+
+        def tabulate() -> Answers:
+            table = prediction_table(graph, shares, card["sets"], parts, anchors)
+            (folder / PREDICTIONS).write_text(table_csv(table), "utf-8")
+            return Answers(dict(fitted.by_expert), shares, table.select(COLUMNS))
+
+        written = beside.submit(tabulate)
+        card |= write_next_steps(folder, graph, held, shares, near.result()) | dict(more or {})
+        if on_answers is not None:
+            on_answers(written.result())
+        for each in (written, stored):
+            each.result()
     return _seal(folder, config, fitted.module, card, fitted.history, held)
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from djgnn import checking
 from djgnn.graph import Graph
-from djgnn.training.held_out import held_out
-from djgnn.training.loop import Fitted
+from djgnn.training.held_out import HeldOut
 from djgnn.training.next_labels import Wanted, next_labels
 from djgnn.training.suspects import Suspect, neighbours, suspects
 from djgnn.training.thresholds import Threshold, thresholds
@@ -48,21 +48,25 @@ class NextSteps(TypedDict):
 
 
 def write_next_steps(
-    folder: Path, graph: Graph, fitted: Fitted, shares: NDArray[np.float32], split: int
+    folder: Path,
+    graph: Graph,
+    held: HeldOut,
+    shares: NDArray[np.float32],
+    near: sp.csr_array | None = None,
 ) -> dict[str, Any]:
     """Write the tables that have a row into a run folder, and return their part of the card.
 
     Args:
         folder: Of the run.
         graph: What was trained on.
-        fitted: The trained model.
-        shares: Its probabilities.
-        split: Which split it was trained on.
+        held: Probabilities of nodes that were not learned from.
+        shares: Of all nodes.
+        near: The result of :func:`djgnn.training.suspects.neighbours`, where it is known.
 
     Shapes:
         shares ``[n, classes]``.
     """
-    held, near = held_out(graph, fitted, split), neighbours(graph)
+    near = neighbours(graph) if near is None else near
     doubted, wanted = suspects(graph, held, near), next_labels(graph, shares, near=near)
     _write(folder / SUSPECTS, doubted)
     _write(folder / LABEL_NEXT, wanted)

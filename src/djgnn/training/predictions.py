@@ -152,13 +152,11 @@ def _flag_codes(graph: Graph, anchors: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Places in `FLAGS`."""
     n, x = graph.num_nodes, graph.x
     alone = np.bincount(graph.edge_index.reshape(-1), minlength=n) == 0
-    if x is None:
-        blank = np.zeros(n, dtype=np.bool_)
-    elif isinstance(x, np.ndarray):
-        blank = ~x.any(axis=1)
-    else:
-        blank = np.asarray(abs(x).sum(axis=1)).reshape(-1) == 0
-    return alone + 2 * blank + 4 * (~reached(graph, anchors)).astype(np.int64)
+    blank: Any = np.zeros(n, dtype=np.bool_)
+    if x is not None:
+        blank = ~x.any(axis=1) if isinstance(x, np.ndarray) else abs(x).sum(axis=1) == 0
+    flags = (alone, np.asarray(blank).reshape(-1), ~reached(graph, anchors))
+    return np.asarray(np.stack(flags, axis=1) @ np.array([1, 2, 4]))
 
 
 def reached(graph: Graph, anchors: NDArray[np.bool_]) -> NDArray[np.bool_]:
