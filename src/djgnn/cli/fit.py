@@ -1,8 +1,8 @@
 """`djgnn fit`: a graph in, a run folder out; it can be stopped and resumed."""
 
+import dataclasses
 import shutil
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,7 @@ def fit_source(source: Source, recipe: Recipe, options: FitOptions) -> tuple[dic
         bar.stage("reading")
         group.shared(lambda: held.enter_context(claimed(out)))
         resume = group.shared(lambda: options.resume or is_restart(out, group, overwrite))
-        options = replace(options, resume=resume)
+        options = dataclasses.replace(options, resume=resume)
         group.shared(lambda: _check_out(options))
         config = recipe.resolve(source.dataset)
         graph, config = shared_graph(source, config, options, group, bar)
@@ -219,7 +219,6 @@ def run_fit(
     group = group or Group()
     quiet = options.quiet or options.as_json or not group.first
     bar = bar or Stages(Progress(disable=True))
-    # The page reads the folder; what was trained is freed by then, except what experts say.
     card, known = _train_and_write(graph, config, options, group, bar)
     console, result = Console(highlight=False, quiet=quiet), card["result"]
     judged = card.get("verdict")
@@ -337,4 +336,7 @@ def _train_and_write(
             shutil.rmtree(place, ignore_errors=True)
         return card
 
-    return group.shared(write), said
+    card = group.shared(write)
+    if group.alone:
+        said = [dataclasses.replace(each, trained=(fitted.module, inputs)) for each in said]
+    return card, said

@@ -92,7 +92,7 @@ def stored_fields(graph: Graph) -> dict[str, Any]:
         raise InputError(
             f"node_names: there must be one per node, {n} (got {len(fields['node_names'])})"
         )
-    return fields | _masks({key: getattr(graph, key) for key in MASKS}, fields["y"], int(n))
+    return fields | stored_masks({key: getattr(graph, key) for key in MASKS}, fields["y"], int(n))
 
 
 def check_trainable(
@@ -219,10 +219,14 @@ def _labels(y: Any, n: int, class_names: Any) -> NDArray[np.int64]:
     return array
 
 
-def _masks(
+def stored_masks(
     masks: Mapping[str, Any], y: NDArray[np.int64] | None, n: int
 ) -> dict[str, NDArray[np.bool_] | None]:
-    """Boolean, of equal shape, disjoint, and on labelled nodes only."""
+    """Masks in their stored form: boolean, of equal shape, disjoint, on labelled nodes only.
+
+    Raises:
+        InputError: If they are not, or some are missing.
+    """
     missing = [key for key in MASKS if masks[key] is None]
     if len(missing) == len(MASKS):
         return dict.fromkeys(MASKS)

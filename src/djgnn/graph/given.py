@@ -120,6 +120,8 @@ def with_labels(
 
 def bare(graph: Graph, y: Any = None, class_names: Any = None) -> Graph:
     """The structure and features of a graph, with other labels or none, and without splits."""
+    if y is None and class_names is None:
+        return graph.without_labels()
     return dataclasses.replace(
         graph, y=y, class_names=class_names, train_mask=None, val_mask=None, test_mask=None
     )

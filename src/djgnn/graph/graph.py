@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from djgnn.errors import InputError
-from djgnn.graph.checks import stored_fields
+from djgnn.graph.checks import MASKS, stored_fields, stored_masks
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +155,19 @@ class Graph:
         test_mask: NDArray[np.bool_],
     ) -> Graph:
         """The same graph with other splits."""
-        return replace(self, train_mask=train_mask, val_mask=val_mask, test_mask=test_mask)
+        masks = dict(zip(MASKS, (train_mask, val_mask, test_mask), strict=True))
+        return self._with(**stored_masks(masks, self.y, self.num_nodes))
+
+    def without_labels(self, class_names: tuple[str, ...] | None = None) -> Graph:
+        """The same graph without labels and splits; `class_names` are those of another graph."""
+        return self._with(y=None, class_names=class_names, **dict.fromkeys(MASKS))
+
+    def _with(self, **checked: Any) -> Graph:
+        """The same graph with other fields, in their stored form; nothing is checked again."""
+        found = object.__new__(type(self))
+        found.__dict__.update(self.__dict__, **checked)
+        found.__dict__.pop("content_hash", None)
+        return found
 
     def names(self) -> Sequence[str]:
         """Node names, invented from the index where none were given."""

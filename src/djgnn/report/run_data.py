@@ -149,8 +149,8 @@ def load_run(
     """
     path = Path(folder).expanduser()
     # The page is written anew.
-    logits = None if known is None else known.logits
-    stored = load_model(path, device, but=REPORT, known=logits, graph=graph)
+    logits, trained = (None, None) if known is None else (known.logits, known.trained)
+    stored = load_model(path, device, REPORT, logits, graph, trained)
     predictions = (
         _predictions(path, stored.card, stored.graph)
         if known is None

@@ -45,7 +45,6 @@ from djgnn.training.predictions import COLUMNS, prediction_table, table_csv
 from djgnn.training.progress import EpochRecord
 from djgnn.training.provenance import versions
 from djgnn.training.selection import SplitResult
-from djgnn.training.suspects import neighbours
 from djgnn.training.verdict import verdict
 
 PREDICTIONS, HISTORY = "predictions.csv", "history.csv"
@@ -62,11 +61,13 @@ class Answers:
         logits: Of every expert, ``[n, classes]``.
         shares: Calibrated probabilities, ``[n, classes]``.
         table: ``predictions.csv`` without the probabilities of all classes.
+        trained: The model and its inputs, where they are at hand.
     """
 
     logits: dict[str, Tensor]
     shares: NDArray[np.float32]
     table: pl.DataFrame
+    trained: tuple[Any, Any] | None = None
 
 
 @contextmanager
@@ -150,24 +151,18 @@ def write_run(
     # Large files are written while others are made.
     with ThreadPoolExecutor(2) as beside:
         stored = beside.submit(_store, folder, graph, fitted.module)
-        near = beside.submit(neighbours, graph)
-        card = run_card(graph, config, fitted, result, seed, promise)
         shares = fitted.calibration.probabilities(fitted.logits.cpu().numpy())
+        held = held_out(graph, fitted, result.split)
+        steps = beside.submit(write_next_steps, folder, graph, held, shares)
+        card = run_card(graph, config, fitted, result, seed, promise)
         parts = parts_of(graph, fitted.module, result.split)
         anchors = parts.train if parts.train.any() else parts.val
-        held = held_out(graph, fitted, result.split)
-
-        def tabulate() -> Answers:
-            table = prediction_table(graph, shares, card["sets"], parts, anchors)
-            (folder / PREDICTIONS).write_text(table_csv(table), "utf-8")
-            return Answers(dict(fitted.by_expert), shares, table.select(COLUMNS))
-
-        written = beside.submit(tabulate)
-        card |= write_next_steps(folder, graph, held, shares, near.result()) | dict(more or {})
+        table = prediction_table(graph, shares, card["sets"], parts, anchors)
+        (folder / PREDICTIONS).write_text(table_csv(table), "utf-8")
         if on_answers is not None:
-            on_answers(written.result())
-        for each in (written, stored):
-            each.result()
+            on_answers(Answers(dict(fitted.by_expert), shares, table.select(COLUMNS)))
+        card |= steps.result() | dict(more or {})
+        stored.result()
     return _seal(folder, config, fitted.module, card, fitted.history, held)
 
 

@@ -1,8 +1,8 @@
 """Which columns a model lives on: what its score loses when their values change places."""
 
-import math
 import time
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from djgnn.training.selection import decision, score
 
 REPEATS, MOST_GROUPS, SECONDS = 3, 20, 10.0
 """Permutations of a group; groups that are told apart; what it may take if nobody asked for it."""
+FAR = 1.5
+"""How many times as long as it may a pass must be expected to take to be ended early."""
 BLIND = ("shares", "propagation")
 """Experts that do not look at features."""
 ALL = "all features"
@@ -64,22 +66,21 @@ def importance(
         return {}
     if config.training.batch_size is not None:
         return {"importance_note": "importance of features: not measured in mini-batches"}
-    passes = REPEATS * len(groups)
-    rough = _pass_seconds(fitted) * passes
+    passes, costs = REPEATS * len(groups), _pass_seconds(fitted)
+    rough = sum(costs.values()) * passes
     if rough > 3 * SECONDS and not asked:
         return _too_long(rough)
     parts, device = _parts(graph, fitted, held), next(fitted.module.parameters()).device
     y = np.asarray(graph.y)[np.concatenate([rows for _, rows in parts])]
 
-    def seen(x: Any, until: float = math.inf) -> list[dict[str, Tensor]]:
-        given = (dense_or_sparse(x, device), inputs[1])
-        return [_logits(fitted.module, given, *part, until) for part in parts]
+    def seen(given: Any, clock: _Clock | None = None) -> list[dict[str, Tensor]]:
+        return [_logits(fitted.module, given, *part, clock) for part in parts]
 
-    begun = time.perf_counter()
+    clock = _Clock(costs, SECONDS / passes)
     try:
-        now = seen(graph.x, math.inf if asked else begun + SECONDS / passes)
+        now = seen(inputs, None if asked else clock)
     except TimeoutError:
-        return _too_long(max(rough, (time.perf_counter() - begun) * passes))
+        return _too_long(max(rough, clock.expected() * passes))
     fixed = [_logits(fitted.module, inputs, *part, blind=True) for part in parts]
 
     def judged(logits: list[dict[str, Tensor]]) -> float:
@@ -95,16 +96,47 @@ def importance(
     found = []
     for name, columns in groups.items():
         orders = (rng.permutation(graph.num_nodes) for _ in range(REPEATS))
-        drops = [whole - judged(seen(permuted(graph.x, columns, order))) for order in orders]
+        drops = []
+        for order in orders:
+            x = dense_or_sparse(permuted(graph.x, columns, order), device)
+            drops.append(whole - judged(seen((x, inputs[1]))))
         error = float(np.std(drops, ddof=1)) / REPEATS**0.5
         found.append({"group": name, "drop": float(np.mean(drops)), "error": error})
     return {"importance": sorted(found, key=lambda each: -each["drop"])}
 
 
-def _pass_seconds(fitted: Fitted) -> float:
-    """What an answer of all members takes, by their trainings: an epoch is about four passes."""
+def _pass_seconds(fitted: Fitted) -> dict[str, float]:
+    """What the answers of members take, by their trainings: an epoch is about four passes."""
     seeing = (e for e in fitted.experts if e.weight > 0 and kind_of(e.name) not in BLIND)
-    return sum(each.seconds / max(1, each.epochs) for each in seeing) / 4
+    return {each.name: each.seconds / max(1, each.epochs) / 4 for each in seeing}
+
+
+class _Clock:
+    """Ends a pass that takes too long, as soon as that is to be expected.
+
+    Args:
+        costs: What members take, roughly.
+        most: Seconds of a pass.
+    """
+
+    def __init__(self, costs: Mapping[str, float], most: float) -> None:
+        self.costs, self.most = costs, most
+        self.begun, self.done = time.perf_counter(), 0.0
+
+    def expected(self) -> float:
+        """Seconds of the whole pass, at the pace of the members so far."""
+        spent, total = time.perf_counter() - self.begun, sum(self.costs.values())
+        return spent * max(1.0, total / self.done) if self.done else spent
+
+    def answered(self, name: str) -> None:
+        """A member has answered.
+
+        Raises:
+            TimeoutError: If the pass takes too long, or will by far.
+        """
+        self.done += self.costs.get(name, 0.0)
+        if time.perf_counter() - self.begun > self.most or self.expected() > FAR * self.most:
+            raise TimeoutError
 
 
 def _too_long(seconds: float) -> dict[str, Any]:
@@ -126,6 +158,8 @@ def permuted(x: Any, columns: NDArray[np.int64], order: NDArray[np.int64]) -> An
         moved[columns] = 1
         stay, go = (sp.diags_array(part, dtype=x.dtype) for part in (1 - moved, moved))
         return sp.csr_array(x @ stay + x[order] @ go)
+    if len(columns) == x.shape[1]:
+        return x[order]
     found = np.array(x)
     found[:, columns] = found[np.ix_(order, columns)]
     return found
@@ -165,24 +199,24 @@ def _logits(
     inputs: tuple[Any, Any],
     fold: int,
     rows: NDArray[np.int64],
-    until: float = math.inf,
+    clock: _Clock | None = None,
     blind: bool = False,
 ) -> dict[str, Tensor]:
-    """Of the members that see features, or of those that do not.
+    """Of the members that see features, or of those that do not; the dearest first.
 
     Raises:
-        TimeoutError: If it takes until then.
+        TimeoutError: If the clock says so.
     """
-    found = {}
-    for member in members(model, fold):
-        if time.perf_counter() > until:
-            raise TimeoutError
+    found, costs = {}, {} if clock is None else clock.costs
+    for member in sorted(members(model, fold), key=lambda each: -costs.get(each.name, 0.0)):
         if (kind_of(member.name) in BLIND) == blind:
             own, module = member.inputs_of(inputs), member.module.eval()
             if isinstance(module, TableExpert):
                 found[member.name] = module.some(*own, rows)
             else:
                 found[member.name] = module(*own)[0][rows]
+            if clock is not None:
+                clock.answered(member.name)
     return found
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from djgnn import checking
@@ -48,11 +47,7 @@ class NextSteps(TypedDict):
 
 
 def write_next_steps(
-    folder: Path,
-    graph: Graph,
-    held: HeldOut,
-    shares: NDArray[np.float32],
-    near: sp.csr_array | None = None,
+    folder: Path, graph: Graph, held: HeldOut, shares: NDArray[np.float32]
 ) -> dict[str, Any]:
     """Write the tables that have a row into a run folder, and return their part of the card.
 
@@ -61,12 +56,11 @@ def write_next_steps(
         graph: What was trained on.
         held: Probabilities of nodes that were not learned from.
         shares: Of all nodes.
-        near: The result of :func:`djgnn.training.suspects.neighbours`, where it is known.
 
     Shapes:
         shares ``[n, classes]``.
     """
-    near = neighbours(graph) if near is None else near
+    near = neighbours(graph)
     doubted, wanted = suspects(graph, held, near), next_labels(graph, shares, near=near)
     _write(folder / SUSPECTS, doubted)
     _write(folder / LABEL_NEXT, wanted)

@@ -224,6 +224,7 @@ def load_model(
     but: str = "",
     known: Mapping[str, Tensor] | None = None,
     graph: Graph | None = None,
+    trained: tuple[Any, Any] | None = None,
 ) -> StoredModel:
     """Read a run folder back. Nothing in it is ever executed.
 
@@ -234,6 +235,7 @@ def load_model(
         known: Logits of its experts, where they are at hand: the folder was written just now, and
             its files need not be checked.
         graph: Its graph, where it is at hand.
+        trained: The model and its inputs, where they are at hand.
 
     Raises:
         InputError: If a part is missing, damaged, or does not fit the others.
@@ -248,6 +250,26 @@ def load_model(
     if graph.content_hash != data["sha256"] or counts != said:
         raise InputError(f"{place / GRAPH}: is not the graph of this run; {REMEDY} (got {graph!r})")
     config = RunConfig.read_yaml(place / CONFIG)
+    if trained is None:
+        module = _read_module(place, config, graph).to(device)
+        inputs = djgnn_inputs(module, graph, device)
+        for network in networks(module) if config.training.decoupled else ():
+            if network.module.pump is not None:
+                network.module.freeze_pump(network.module.view(*network.inputs_of(inputs)))
+    else:
+        module, inputs = trained
+    module.eval()
+    folded = isinstance(module, DJExperts) and module.folds > 1
+    held = read_held_out(place / HELD_OUT, graph) if folded else None
+    return StoredModel(module, inputs, graph, config, card, held, known)
+
+
+def _read_module(place: Path, config: RunConfig, graph: Graph) -> DJGNN | DJExperts:
+    """The model of a run folder with its weights.
+
+    Raises:
+        InputError: If they do not fit the configuration and the graph, or are no numbers.
+    """
     try:
         with torch.device("meta"):  # nothing is allocated for a configuration that does not fit
             module = blank_djgnn(config, graph)
@@ -269,8 +291,6 @@ def load_model(
     # Of another mapping of the file: what is not used of this one takes no memory.
     if not all(bool(torch.isfinite(value).all()) for value in load_file(path).values()):
         raise InputError(f"{path}: holds weights that are not finite; fit again")
-    module.to(device).eval()
-    inputs = djgnn_inputs(module, graph, device)
     if isinstance(module, DJExperts):
         mixed = torch.cat([module.weights, module.product.view(1)])
         if bool((mixed < 0).any()) or abs(float(mixed.sum()) - 1) > 1e-3:
@@ -283,9 +303,4 @@ def load_model(
                 f"{path}: the powers of the experts must be at least 0, and not all 0; fit again "
                 f"(got {module.powers.tolist()})"
             )
-    for network in networks(module) if config.training.decoupled else ():
-        if network.module.pump is not None:
-            network.module.freeze_pump(network.module.view(*network.inputs_of(inputs)))
-    folded = isinstance(module, DJExperts) and module.folds > 1
-    held = read_held_out(place / HELD_OUT, graph) if folded else None
-    return StoredModel(module, inputs, graph, config, card, held, known)
+    return module
