@@ -42,7 +42,7 @@ NODE_BYTES = 80
 NAME_BYTES = 64
 HEADER_BYTES = 2**14
 LARGE, SAMPLE = 2**26, 2**20
-THREADS, CHUNK = 4, 2**22
+THREADS, CHUNK = 4, 2**18
 """Arrays that are read at the same time, and bytes at a time."""
 _parsing = Lock()
 """Python 3.11 cannot parse in several threads."""
