@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,21 +47,30 @@ def predict(
             raise InputError(f"{out}: belongs to the run; name another file")
         begins = (b"node,prediction,probability,margin", b'[{"node": ')
         check_replaceable(out, begins, "table of predictions")
+    text, rows = None, iter(list[list[str]]())
     if all(v is None for v in (source.dataset, source.edges, source.nodes, source.graph)):
-        rows = read_predictions(run)
+        rows = iter(read_predictions(run))
     else:
         text = _of_new_nodes(run, source, device)
-        rows = list(csv.reader(io.StringIO(text, newline="")))
-    if out is None and sys.stdout.isatty():
-        rows = [[printable(cell) for cell in row] for row in rows]
-    if spreadsheet_safe:
-        rows = [[f"'{cell}" if cell.startswith(FORMULA) else cell for cell in row] for row in rows]
-    text = _text(rows, as_json)
+        rows = csv.reader(io.StringIO(text, newline=""))
+    shown = out is None and sys.stdout.isatty()
+    if text is None or shown or spreadsheet_safe or as_json:
+        text = _text(_treated(rows, shown, spreadsheet_safe), as_json)
     if out is None:
         sys.stdout.write(text)
         return
     with atomic_write(out) as stream:
         stream.write(text.encode("utf-8"))
+
+
+def _treated(rows: Iterator[list[str]], shown: bool, safe: bool) -> list[list[str]]:
+    """Cells for a terminal, if they are shown there, and for a spreadsheet."""
+
+    def cell(text: str) -> str:
+        text = printable(text) if shown else text
+        return f"'{text}" if safe and text.startswith(FORMULA) else text
+
+    return [[cell(text) for text in row] for row in rows] if shown or safe else list(rows)
 
 
 def _text(rows: list[list[str]], as_json: bool) -> str:
@@ -77,19 +86,22 @@ def _text(rows: list[list[str]], as_json: bool) -> str:
 def _of_new_nodes(run: Path, source: Source, device: str) -> str:
     import numpy as np
 
-    from djgnn.graph import reading_of
+    from djgnn.graph import read_npz, reading_of
     from djgnn.training.inputs import choose_device
     from djgnn.training.predictions import prediction_csv, reached
     from djgnn.training.stored import load_model
 
-    stored = load_model(run, choose_device(device))
-    # The features of a graph that does not come from tables were used as they are.
-    reading = reading_of(stored.graph) or {"columns": {"*": "raw"}}
-    with warnings_once():
-        graph = load(source, others=stored.graph.names(), reading=reading)
+    with ThreadPoolExecutor(2) as beside, warnings_once():
+        # The file of a whole graph is read meanwhile.
+        whole = source.graph if source.graph and source.graph.suffix.lower() == ".npz" else None
+        ahead = None if whole is None else beside.submit(read_npz, whole).result
+        stored = load_model(run, choose_device(device))
+        # The features of a graph that does not come from tables were used as they are.
+        reading = reading_of(stored.graph) or {"columns": {"*": "raw"}}
+        graph = load(source, others=stored.graph.names(), reading=reading, ahead=ahead)
         # The classes are those of the model; labels of the later graph are ignored.
-        none: Any = {"y": None, "train_mask": None, "val_mask": None, "test_mask": None}
-        later = dataclasses.replace(graph, class_names=tuple(stored.graph.classes()), **none)
+        later = graph.without_labels(tuple(stored.graph.classes()))
+        trained = beside.submit(reached, stored.graph, stored.anchors)
         for remark in _remarks(source, reading, later, stored.graph):
             warn(remark)
         place = stored.places(later)
@@ -102,8 +114,7 @@ def _of_new_nodes(run: Path, source: Source, device: str) -> str:
             )
         shares = stored.predict(later, only_new=True)
         anchors = np.zeros(later.num_nodes, dtype=np.bool_)
-        trained = stored.anchors
-        anchors[known] = reached(stored.graph, trained)[place[known]]
+        anchors[known] = trained.result()[place[known]]
         sets = stored.card.get("sets")
         return prediction_csv(later, shares, sets, anchors=anchors, only=new)
 

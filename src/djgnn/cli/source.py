@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -95,7 +95,10 @@ class Source:
 
 
 def load(
-    source: Source, others: Sequence[str] = (), reading: Mapping[str, Any] | None = None
+    source: Source,
+    others: Sequence[str] = (),
+    reading: Mapping[str, Any] | None = None,
+    ahead: Callable[[], Graph] | None = None,
 ) -> Graph:
     """The graph that the options name, as it is: labels and splits may be missing.
 
@@ -103,6 +106,7 @@ def load(
         source: The options.
         others: Names of nodes that edges may lead to though the node table has no row for them.
         reading: How to read tables where the options say nothing, see `reading_of`.
+        ahead: Gives the graph of an ``.npz`` file that is being read already.
 
     Raises:
         InputError: If the options name no graph or several, do not fit together, or the graph
@@ -121,7 +125,7 @@ def load(
         if source.dataset is not None:
             _refuse(source, f"--dataset {source.dataset}", "metric")
             return Graph.load(source.dataset, data=source.data)
-        graph = _read(source, {**(reading or {}), **source.columns(), "others": others})
+        graph = _read(source, {**(reading or {}), **source.columns(), "others": others}, ahead)
     if source.metric is None:
         return graph
     if source.metric in BINARY and graph.num_classes != 2:
@@ -150,7 +154,9 @@ def with_flags(text: str) -> str:
     return re.sub(r"`(\w+)=`", lambda found: FLAGS.get(found[1], found[0]), text)
 
 
-def _read(source: Source, columns: Mapping[str, Any]) -> Graph:
+def _read(
+    source: Source, columns: Mapping[str, Any], ahead: Callable[[], Graph] | None = None
+) -> Graph:
     """A graph from files: one of the whole graph, or two tables."""
     from djgnn.graph import Graph, read_npz
     from djgnn.graph.files import readable_file
@@ -174,7 +180,7 @@ def _read(source: Source, columns: Mapping[str, Any]) -> Graph:
         return Graph.from_graphml(file, **columns)
     if file.suffix.lower() == ".npz":
         _refuse(source, str(file))
-        return read_npz(file)
+        return read_npz(file) if ahead is None else ahead()
     raise InputError(
         f"{file}: is not a format of whole graphs; give .graphml or .npz, or two tables with "
         f"--edges and --nodes (got {file.suffix or 'no suffix'!r})"

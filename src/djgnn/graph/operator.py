@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 BLOCK_ROWS = 512
@@ -122,6 +123,11 @@ class SparseOperator:
     @staticmethod
     def _pattern(matrix: Tensor) -> tuple[Tensor, Tensor]:
         return matrix.crow_indices(), matrix.col_indices()
+
+    @cached_property
+    def diagonal(self) -> NDArray[Any]:
+        """The entries of nodes with themselves, ``[n]``."""
+        return np.asarray(self.to_scipy().diagonal())
 
     def to_scipy(self) -> sp.csr_array:
         """The matrix as scipy CSR on the CPU."""

@@ -1,6 +1,7 @@
 """New nodes without retraining: placed by the stored pump, ranked against the stored U."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -21,6 +22,9 @@ from djgnn.model.operators import GraphOperators, WholeGraph, mean_normalize
 from djgnn.model.plain import TableExpert
 from djgnn.model.views import Encoding, Features, GraphView, View, scaled_degrees
 from djgnn.pump import DiffusionPump, PumpOutput
+
+MAKERS = 4
+"""Threads that make operators."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +56,7 @@ class Memory:
     @cached_property
     def root(self) -> Tensor:
         """1 / sqrt(degree) of the known nodes in the normalised adjacency of a GCN."""
-        diagonal = torch.from_numpy(self.operators.homophilic.to_scipy().diagonal())
+        diagonal = torch.from_numpy(self.operators.homophilic.diagonal)
         return diagonal.sqrt()  # the diagonal is 1 before it is divided by the degree
 
     def product(self, weight: Tensor) -> Tensor:
@@ -107,11 +111,16 @@ class ExpertMemory:
     def experts(self) -> dict[str, Memory | TableMemory]:
         """The memories of the experts, in the order of their weights."""
         module, inputs = self.module, (self.x, self.operators)
-        found: dict[str, Memory | TableMemory] = {}
-        for name, expert in module.experts.items():
+
+        def memory(name: str) -> Memory | TableMemory:
+            expert: Any = module.experts[name]
             made: Any = TableMemory if isinstance(expert, TableExpert) else Memory
-            found[name] = made(expert, *module.inputs_of(name, inputs))
-        return found
+            found: Memory | TableMemory = made(expert, *module.inputs_of(name, inputs))
+            return found
+
+        # Matrices that differ in direction are made at the same time.
+        with ThreadPoolExecutor(min(MAKERS, torch.get_num_threads())) as pool:
+            return dict(zip(module.names, pool.map(memory, module.names), strict=True))
 
     @torch.no_grad()
     def logits(self, new: Arrivals, x: Features) -> Tensor:

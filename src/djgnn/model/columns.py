@@ -78,7 +78,12 @@ class Surroundings:
             (back, here, among.T),
             (either, away.maximum(here), symmetrize(among)),
         )
-        out, back, both = (_bare(_below(sp.csr_array(a), sp.hstack([r, s]))) for a, r, s in rows)
+
+        def joined(parts: tuple[Any, Any, Any]) -> sp.csr_array:
+            return _bare(_below(sp.csr_array(parts[0]), sp.hstack(parts[1:])))
+
+        with ThreadPoolExecutor(min(len(rows), torch.get_num_threads())) as pool:
+            out, back, both = pool.map(joined, rows)
         return cls(out, back, both, device=device)
 
     def ways(self, directed: bool) -> tuple[sp.csr_array, ...]:
@@ -272,12 +277,13 @@ def degree_profile(near: Surroundings, rows: Rows = EVERY) -> list[Floats]:
     Shapes:
         results ``[n]`` each.
     """
-    degree, mean = totals(near.both), near.mean
+    degree, mean, both = totals(near.both), some(near.mean, rows), some(near.both, rows)
     log = np.log1p(degree)
-    first = mean @ log
+    around = near.mean @ log
+    first = around[rows]
     spread = np.sqrt(np.maximum(mean @ log**2 - first**2, ROUNDING))
-    sums = [np.log1p(near.both @ each) for each in (degree, inverse(degree))]
-    return [each[rows] for each in (first, spread, mean @ first, *sums)]
+    sums = [np.log1p(both @ each) for each in (degree, inverse(degree))]
+    return [first, spread, mean @ around, *sums]
 
 
 def label_shares(

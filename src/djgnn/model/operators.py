@@ -104,17 +104,17 @@ class Parts:
     ) -> None:
         self._given, self._kind = adjacency, (dtype, torch.device(device))
         self._made: dict[Hashable, Any] = {}
-        self._making = RLock()
+        self._making: dict[Hashable, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles have a lock of their own."""
+        """Copies and pickles have locks of their own."""
         return {key: value for key, value in self.__dict__.items() if key != "_making"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _making=RLock())
+        self.__dict__.update(state, _making={})
 
     def _once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        with self._making:  # experts may be trained in several threads
+        with self._making.setdefault(key, RLock()):  # experts may be trained in several threads
             if key not in self._made:
                 self._made[key] = make()
             return self._made[key]

@@ -20,6 +20,7 @@ from djgnn.model.columns import (
     Surroundings,
     inverse,
     label_shares,
+    some,
     surroundings,
 )
 from djgnn.model.config import ModelConfig
@@ -105,10 +106,10 @@ class Profile(TableExpert):
 
     def columns(self, near: Surroundings, rows: Rows = EVERY) -> Floats:
         """S and Y of some nodes side by side, before they are standardised."""
-        numbers = neighbourhood_numbers(near, self.directed)
-        known, prior = self.known_labels(len(numbers)), self.prior.double().cpu().numpy()
-        shares = label_shares(near, known, prior, self.directed, rows)
-        return np.column_stack([numbers[rows], *shares])
+        numbers = neighbourhood_numbers(near, self.directed, rows)
+        known = self.known_labels(near.both.shape[0])
+        shares = label_shares(near, known, self.prior.double().cpu().numpy(), self.directed, rows)
+        return np.column_stack([numbers, *shares])
 
     @torch.no_grad()
     def observe(self, near: Surroundings) -> Floats:
@@ -175,31 +176,33 @@ REACHES, STEPS = (0.5, 0.85, 0.97), 30
 _NUMBERS = {True: 10 + len(REACHES), False: 5 + len(REACHES)}
 
 
-def neighbourhood_numbers(near: Surroundings, directed: bool) -> Floats:
+def neighbourhood_numbers(near: Surroundings, directed: bool, rows: Rows = EVERY) -> Floats:
     """A node's place in the graph: degrees of it and its neighbours, and influence, in logarithms.
 
     The numbers of neighbours and, where edges have a direction, of targets, sources and edges that
     go both ways; the means of the first three over the neighbours; of the neighbours' numbers of
     neighbours the standard deviation, the maximum, and the mean one step further; logarithms of
-    PageRank that reaches near and far.
+    PageRank that reaches near and far. Of some nodes, all by default.
 
     Shapes:
-        result ``[n, 8]``, for directed graphs ``[n, 13]``.
+        result ``[rows, 8]``, for directed graphs ``[rows, 13]``.
     """
-    both = _ones(near.both)
-    mean = mean_normalize(both)
-    own = [_log_count(both)]
+    ways = near.ways(True) if directed else ()
+    counts = [_log_count(way) for way in (near.both, *ways)]
+    mean = mean_normalize(_ones(near.both))
+    first, mean = mean @ counts[0], some(mean, rows)
+    around = [first[rows], *(mean @ count for count in counts[1:])]
+    square = mean @ counts[0] ** 2 - around[0] ** 2
+    linked = np.flatnonzero(np.diff(mean.indptr))
+    most = np.zeros(mean.shape[0])
+    if linked.size:
+        most[linked] = np.maximum.reduceat(counts[0][mean.indices], mean.indptr[linked])
+    own = [count[rows] for count in counts]
     if directed:
-        out, back = _ones(near.outgoing), _ones(near.incoming)
-        own += [_log_count(out), _log_count(back), _log_count(sp.csr_array(out.multiply(back)))]
-    around = [mean @ value for value in own[:3]]
-    square = mean @ own[0] ** 2 - around[0] ** 2
-    some = np.flatnonzero(np.diff(both.indptr))
-    most = np.zeros(both.shape[0])
-    if some.size:
-        most[some] = np.maximum.reduceat(own[0][both.indices], both.indptr[some])
-    found = [*own, *around, np.sqrt(np.maximum(square, 0)), most, mean @ around[0]]
-    return np.column_stack(found + influence(near, REACHES))
+        out, back = (_ones(some(way, rows)) for way in ways)
+        own.append(_log_count(sp.csr_array(out.multiply(back))))
+    found = [*own, *around, np.sqrt(np.maximum(square, 0)), most, mean @ first]
+    return np.column_stack(found + [each[rows] for each in influence(near, REACHES)])
 
 
 def influence(near: Surroundings, reaches: Sequence[float]) -> list[Floats]:

@@ -1,6 +1,7 @@
 """A trained model with everything it needs to predict again, in memory or from a folder."""
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -242,9 +243,13 @@ def load_model(
     """
     place = Path(folder).expanduser()
     card = read_card(place)
-    if known is None:
-        check_files(place, card, but)
-    graph, data = graph or read_npz(place / GRAPH), card["data"]
+    with ThreadPoolExecutor(1) as beside:
+        ahead = None if graph else beside.submit(_read_graph, place / GRAPH)
+        if known is None:
+            check_files(place, card, but)
+        graph = ahead.result() if ahead else graph
+    assert graph is not None
+    data = card["data"]
     counts = (graph.num_nodes, graph.num_edges, graph.num_features, list(graph.classes()))
     said = (data["num_nodes"], data["num_edges"], data["num_features"], data["classes"])
     if graph.content_hash != data["sha256"] or counts != said:
@@ -262,6 +267,13 @@ def load_model(
     folded = isinstance(module, DJExperts) and module.folds > 1
     held = read_held_out(place / HELD_OUT, graph) if folded else None
     return StoredModel(module, inputs, graph, config, card, held, known)
+
+
+def _read_graph(path: Path) -> Graph:
+    """A stored graph whose hash is known."""
+    graph = read_npz(path)
+    _ = graph.content_hash
+    return graph
 
 
 def _read_module(place: Path, config: RunConfig, graph: Graph) -> DJGNN | DJExperts:
