@@ -14,7 +14,7 @@ from djgnn.cli.failures import describe
 from djgnn.cli.inspect import datasets, inspect
 from djgnn.cli.options import Device, FitOptions, Quiet, Recipe, Seed, option, with_options
 from djgnn.cli.predict import predict
-from djgnn.cli.source import Source
+from djgnn.cli.source import Source, read_ahead
 from djgnn.cli.terminal import STOPPED, print_json, printable
 from djgnn.errors import InputError
 
@@ -71,10 +71,11 @@ def fit(source: Source, options: FitOptions, recipe: Recipe) -> None:
 
     djgnn fit --edges friends.csv --nodes people.csv --label kind --out run
     """
+    ahead = read_ahead(source)
     from djgnn.cli.fit import fit_source
 
     try:
-        card, first = fit_source(source, recipe, options)
+        card, first = fit_source(source, recipe, options, ahead)
     except KeyboardInterrupt as error:
         if os.environ.get("RANK", "0") == "0":
             print(describe(error), file=sys.stderr)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import shutil
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,13 @@ NOT_RECORDED = (
 )
 
 
-def fit_source(source: Source, recipe: Recipe, options: FitOptions) -> tuple[dict[str, Any], bool]:
-    """What `djgnn fit` does, in every process of a run.
+def fit_source(
+    source: Source,
+    recipe: Recipe,
+    options: FitOptions,
+    ahead: Callable[[], Graph] | None = None,
+) -> tuple[dict[str, Any], bool]:
+    """What `djgnn fit` does, in every process of a run; `ahead` is of `read_ahead`.
 
     Returns:
         The card of the run, and whether this is the process that prints it.
@@ -74,7 +80,7 @@ def fit_source(source: Source, recipe: Recipe, options: FitOptions) -> tuple[dic
         options = dataclasses.replace(options, resume=resume)
         group.shared(lambda: _check_out(options))
         config = recipe.resolve(source.dataset)
-        graph, config = shared_graph(source, config, options, group, bar)
+        graph, config = shared_graph(source, config, options, group, bar, ahead)
         before = threads_before(checkpoint_folder(out)) if options.resume else None
         where = group.together(lambda: group.device(options.device))
         threads = group.shared(lambda: held.enter_context(suitable_threads(graph, where, before)))

@@ -6,13 +6,13 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from djgnn.cli.options import Device, File, Json, Run, option, with_options
-from djgnn.cli.source import Source, load
+from djgnn.cli.source import Source, load, read_ahead
 from djgnn.cli.terminal import printable, warn, warnings_once
 from djgnn.errors import InputError
 
@@ -38,6 +38,7 @@ def predict(
     ] = False,
 ) -> None:
     """The stored predictions of a run; or those of new nodes, without retraining."""
+    ahead = read_ahead(source)
     from djgnn.graph.files import atomic_write, check_replaceable
     from djgnn.training.folder import read_predictions
 
@@ -51,7 +52,7 @@ def predict(
     if all(v is None for v in (source.dataset, source.edges, source.nodes, source.graph)):
         rows = iter(read_predictions(run))
     else:
-        text = _of_new_nodes(run, source, device)
+        text = _of_new_nodes(run, source, device, ahead)
         rows = csv.reader(io.StringIO(text, newline=""))
     shown = out is None and sys.stdout.isatty()
     if text is None or shown or spreadsheet_safe or as_json:
@@ -83,18 +84,15 @@ def _text(rows: list[list[str]], as_json: bool) -> str:
     return file.getvalue()
 
 
-def _of_new_nodes(run: Path, source: Source, device: str) -> str:
+def _of_new_nodes(run: Path, source: Source, device: str, ahead: Callable[[], Graph] | None) -> str:
     import numpy as np
 
-    from djgnn.graph import read_npz, reading_of
+    from djgnn.graph import reading_of
     from djgnn.training.inputs import choose_device
     from djgnn.training.predictions import prediction_csv, reached
     from djgnn.training.stored import load_model
 
-    with ThreadPoolExecutor(2) as beside, warnings_once():
-        # The file of a whole graph is read meanwhile.
-        whole = source.graph if source.graph and source.graph.suffix.lower() == ".npz" else None
-        ahead = None if whole is None else beside.submit(read_npz, whole).result
+    with ThreadPoolExecutor(1) as beside, warnings_once():
         stored = load_model(run, choose_device(device))
         # The features of a graph that does not come from tables were used as they are.
         reading = reading_of(stored.graph) or {"columns": {"*": "raw"}}

@@ -1,5 +1,7 @@
 """The graph of a `fit`, read and checked once for all processes of a run."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from djgnn.cli.options import FitOptions
@@ -17,11 +19,17 @@ from djgnn.training.folds import with_splits
 
 
 def shared_graph(
-    source: Source, config: RunConfig, options: FitOptions, group: Group, bar: Stages
+    source: Source,
+    config: RunConfig,
+    options: FitOptions,
+    group: Group,
+    bar: Stages,
+    ahead: Callable[[], Graph] | None = None,
 ) -> tuple[Graph, RunConfig]:
     """The graph with its splits and their configuration; the first process reads and has it.
 
-    The others have labels and splits of all nodes, and get their own rows later.
+    The others have labels and splits of all nodes, and get their own rows later. `ahead` is of
+    `read_ahead`.
 
     Raises:
         InputError: If it cannot be read or trained on.
@@ -29,7 +37,7 @@ def shared_graph(
     whole = []
 
     def read() -> tuple[Graph, RunConfig]:
-        graph = load(source)
+        graph = load(source, ahead=ahead)
         bar.stage("checking")
         _check_trainable(graph, source)
         graph, chosen = with_splits(graph, config, options.folds, options.seed)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
 from djgnn.cli.options import Data, File, Text, Texts, check_choice, option
@@ -94,6 +97,32 @@ class Source:
         return {key: value for key, value in said.items() if value not in (None, [], (), {})}
 
 
+def read_ahead(source: Source) -> Callable[[], Graph] | None:
+    """Begin to read the ``.npz`` file of a graph, if the options name one, in a thread.
+
+    Meanwhile the libraries can be imported, which takes as long for a large graph. Whoever ends
+    before it is wanted does not wait for it. Of several processes the first one reads.
+
+    Returns:
+        What gives the graph, or raises why there is none.
+    """
+    file = source.graph
+    if file is None or file.suffix.lower() != ".npz" or os.environ.get("RANK", "0") != "0":
+        return None
+    from djgnn.graph import read_npz
+
+    found: Future[Graph] = Future()
+
+    def read() -> None:
+        try:
+            found.set_result(read_npz(file))
+        except BaseException as error:
+            found.set_exception(error)
+
+    Thread(target=read, daemon=True).start()
+    return found.result
+
+
 def load(
     source: Source,
     others: Sequence[str] = (),
@@ -106,7 +135,7 @@ def load(
         source: The options.
         others: Names of nodes that edges may lead to though the node table has no row for them.
         reading: How to read tables where the options say nothing, see `reading_of`.
-        ahead: Gives the graph of an ``.npz`` file that is being read already.
+        ahead: The result of :func:`read_ahead`.
 
     Raises:
         InputError: If the options name no graph or several, do not fit together, or the graph
