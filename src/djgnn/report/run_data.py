@@ -160,7 +160,9 @@ def load_run(
     numbers = [f.name for f in dataclasses.fields(EpochRecord) if f.name != "expert"]
     module, experts = stored.module, stored.card.get("experts") or []
     shown = main_network(module)
-    probabilities = stored.probabilities if known is None else known.shares
+    # With folds the answer is a sum of other members than in training, which rounds otherwise.
+    folded = stored.held is not None
+    probabilities = stored.probabilities if known is None or folded else known.shares
     kept = {e["name"]: e["epoch"] for e in experts}.get(shown.name, stored.card["result"]["epoch"])
     with torch.no_grad():
         pump, table, added = _places(shown.module, *shown.inputs_of(stored.inputs))
