@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from djgnn.cli.source import Source, load
+from djgnn.cli.source import Source, load, read_ahead
+from djgnn.errors import InputError
 from djgnn.graph import (
     Graph,
     heterophilic_sbm,
@@ -116,3 +117,21 @@ def test_fit_takes_a_graphml_file(djgnn: Callable[..., Any], graph: Graph, tmp_p
         assert done.returncode == 0, done.stderr
     first, second = ((tmp_path / n / "predictions.csv").read_text() for n in "ab")
     assert first == second
+
+
+def test_a_file_is_read_ahead(graph: Graph, tmp_path: Path, monkeypatch) -> None:
+    file = tmp_path / "g.npz"
+    write_npz(graph, file)
+    source = Source(graph=file)
+    ahead = read_ahead(source)
+    assert ahead is not None
+    assert load(source, ahead=ahead) is ahead()
+    assert ahead().content_hash == load(source).content_hash
+    file.write_bytes(b"none")
+    refused = read_ahead(source)
+    assert refused is not None
+    with pytest.raises(InputError, match="not a readable"):
+        load(source, ahead=refused)
+    assert read_ahead(Source(graph=tmp_path / "g.graphml")) is None
+    monkeypatch.setenv("RANK", "1")
+    assert read_ahead(source) is None

@@ -185,3 +185,29 @@ def test_import_is_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_other_splits_and_no_labels_leave_the_rest_as_it_is() -> None:
+    graph = Graph(np.array([[0, 1], [1, 2]]), 3, y=np.array([0, 1, 0]), class_names=("a", "b"))
+    before, adjacency = graph.content_hash, graph.adjacency
+    split = graph.with_masks(*np.eye(3, dtype=np.bool_))
+    assert split.content_hash == replace(graph, **masks_of(split)).content_hash != before
+    bare = split.without_labels(("c",))
+    assert split.adjacency is bare.adjacency is adjacency
+    assert (bare.y, bare.num_splits, bare.class_names) == (None, 0, ("c",))
+    assert bare.content_hash == Graph(graph.edge_index, 3).content_hash
+    with pytest.raises(InputError, match="overlaps"):
+        graph.with_masks(*np.ones((3, 3), dtype=np.bool_))
+
+
+def masks_of(graph: Graph) -> dict[str, np.ndarray]:
+    return {key: getattr(graph, key) for key in ("train_mask", "val_mask", "test_mask")}
+
+
+def test_a_read_only_view_of_what_can_change_is_copied() -> None:
+    held = np.ones((3, 2), dtype=np.float32)
+    view = held[:]
+    view.flags.writeable = False
+    graph = Graph(np.zeros((2, 0)), 3, x=view)
+    held[0, 0] = 5
+    assert graph.x[0, 0] == 1

@@ -67,3 +67,11 @@ def test_classes_at_one_position_are_merged_with_zero_of_either_sign() -> None:
     _, apart, group = merge_coincident(points[1:3], single_classes(2))
     assert group is None
     assert apart.num_classes == 2
+
+
+def test_hashes_of_equal_values_are_those_of_any() -> None:
+    dense = (np.random.default_rng(0).random((30, 8)) < 0.4).astype(np.float32)
+    equal = twins_module._row_hashes(sp.csr_array(dense))
+    other = twins_module._row_hashes(sp.csr_array(np.vstack([dense, 2 * dense[:1]])))
+    assert np.array_equal(equal, other[:-1])
+    assert equal[0] != other[-1]

@@ -13,7 +13,7 @@ from tests.model.test_arrivals import split_off
 
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.graph.arrivals import arrivals
-from djgnn.model.columns import Surroundings
+from djgnn.model.columns import Surroundings, degree_profile
 from djgnn.model.profile import REACHES, Profile, influence, neighbourhood_numbers
 from djgnn.training import resolve, train
 from djgnn.training.inputs import build_djgnn
@@ -141,3 +141,13 @@ def test_new_nodes_are_seen_as_known_ones_would_be(directed: bool) -> None:
         every = profile.decide(profile.blocks(np.vstack([known.x, new.x]), columns))
     torch.testing.assert_close(every[: known.num_nodes], old, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(every[known.num_nodes :], found, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_numbers_of_some_nodes_are_those_of_all(directed: bool) -> None:
+    adjacency = sp.random_array((40, 40), density=0.05, rng=np.random.default_rng(0)).tocsr()
+    near, rows = Surroundings.of(adjacency), slice(25, None)
+    every = neighbourhood_numbers(near, directed)
+    np.testing.assert_array_equal(neighbourhood_numbers(near, directed, rows), every[rows])
+    pairs = zip(degree_profile(near, rows), degree_profile(near), strict=True)
+    assert all(np.array_equal(some, whole[rows]) for some, whole in pairs)

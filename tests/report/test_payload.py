@@ -16,12 +16,19 @@ from tests.reseal import reseal
 
 from djgnn.errors import InputError
 from djgnn.graph import heterophilic_sbm
+from djgnn.report import page as page_module
 from djgnn.report import payload
+from djgnn.report.graph_card import measure_graph
 from djgnn.report.page import write_run_page
 from djgnn.report.payload import run_payload, theory_payload
 from djgnn.report.run_data import RunData, load_run
 from djgnn.report.views import agreement, nodes_payload, planar, sampled_ranks
 from djgnn.training.calibration import Calibration
+from djgnn.training.config import resolve
+from djgnn.training.folder import Answers, new_folder, write_run
+from djgnn.training.folds import with_splits
+from djgnn.training.inputs import build_djgnn
+from djgnn.training.run import train
 
 from .conftest import HOSTILE, hostile_graph, make_run
 
@@ -299,3 +306,29 @@ def test_missing_weights_are_named(run_folder: Path, tmp_path: Path) -> None:
     (copy / "weights.safetensors").unlink()
     with pytest.raises(InputError, match=r"weights\.safetensors"):
         load_run(copy)
+
+
+@pytest.mark.parametrize("folds", [1, 2])
+def test_a_run_in_memory_has_the_page_of_its_folder(folds: int, tmp_path: Path) -> None:
+    kinds = ("shares", "features", "given", "jumps")
+    config = resolve("default", epochs=3, hidden_channels=4, experts=kinds)
+    graph, config = with_splits(heterophilic_sbm(120), config, folds)
+    module, inputs = build_djgnn(config, graph)
+    fitted, result = train(module, inputs, graph, 0, config.training)
+    said: list[Answers] = []
+    with new_folder(tmp_path / "run") as folder:
+        write_run(folder, graph, config, fitted, result, 0, on_answers=said.append)
+    trained = (fitted.module, inputs)
+    known = load_run(tmp_path / "run", dataclasses.replace(said[0], trained=trained), graph=graph)
+    assert known.shown.module is not load_run(tmp_path / "run").shown.module
+    assert run_payload(known) == run_payload(load_run(tmp_path / "run"))
+
+
+def test_a_large_graph_is_measured_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = heterophilic_sbm(60)
+    with page_module.measured_beside(graph) as measured:
+        assert measured is None
+    monkeypatch.setattr(page_module, "MOST_NODES", 59)
+    with page_module.measured_beside(graph) as measured:
+        assert measured is not None
+        assert measured() == measure_graph(graph, structural=False)

@@ -128,3 +128,20 @@ def test_sparse_features_are_permuted_as_dense_ones() -> None:
     np.testing.assert_array_equal(found.toarray(), dense)
     np.testing.assert_array_equal(dense[:, [0, 2, 3]], x[:, [0, 2, 3]])
     np.testing.assert_array_equal(dense[:, columns], x[order][:, columns])
+
+
+def test_a_pass_ends_when_it_is_expected_to_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(room.time, "perf_counter", lambda: now[0])
+    clock = room._Clock({"a": 3.0, "b": 1.0}, 10.0)
+    now[0] = 9.0
+    clock.answered("a")
+    assert clock.expected() == 12.0  # longer than it may, but not by far
+    now[0] = 10.5
+    with pytest.raises(TimeoutError):
+        clock.answered("b")
+    clock = room._Clock({"a": 1.0, "b": 9.0}, 10.0)
+    now[0] += 2.0
+    with pytest.raises(TimeoutError):
+        clock.answered("a")
+    assert clock.expected() == 20.0

@@ -22,7 +22,7 @@ from djgnn.training.inputs import build_djgnn
 from djgnn.training.next_labels import next_labels
 from djgnn.training.next_steps import next_lines
 from djgnn.training.run import train
-from djgnn.training.suspects import suspects
+from djgnn.training.suspects import neighbours, suspects
 from djgnn.training.thresholds import POINTS, precision_recall, thresholds
 
 CONFIG = resolve("full", epochs=30, hidden_channels=8).replace(
@@ -220,3 +220,21 @@ def test_where_the_curve_of_calibration_is_flat_lists_go_by_the_logits() -> None
     right = HeldOut("folds", np.arange(20), (sure[:20] < 2).astype(np.int64), shares[:20], {})
     rows = thresholds(graph, right, shares)["thresholds"]["a"]
     assert rows[-1]["recall"] == 1  # the classes fall apart by logits, on one step of the curve
+
+
+def test_nodes_to_label_are_chosen_one_after_the_other() -> None:
+    graph = stochastic_block_model([40, 40], [[0.1, 0.05], [0.05, 0.1]])
+    graph = dataclasses.replace(graph, y=np.where(np.arange(80) % 3 == 0, graph.y, -1))
+    shares = np.random.default_rng(0).dirichlet(np.ones(2), 80).astype(np.float32).round(1)
+    near = neighbours(graph)
+    degree = np.diff(near.indptr)
+    every = {row.node: row for row in next_labels(graph, shares)}
+    value = np.array([-1.0] * 80)
+    for i, name in enumerate(graph.names()):
+        if name in every:
+            value[i] = (1 - every[name].margin) * every[name].reach
+    for row in every.values():
+        best = min(np.flatnonzero(value >= 0), key=lambda i: (-value[i], -degree[i], i))
+        assert row.node == graph.names()[best]
+        value[best] = -1
+        value[near.indices[near.indptr[best] : near.indptr[best + 1]]] /= 2
