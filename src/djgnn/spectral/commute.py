@@ -101,7 +101,7 @@ class Potentials:
         return potential
 
 
-def commute_times_among(graph: sp.csr_array, nodes: Nodes, tol: float = 1e-8) -> Floats:
+def commute_times_among(graph: sp.csr_array, nodes: Nodes, tol: float = 1e-6) -> Floats:
     r"""Commute times between all pairs of some nodes of a connected graph, by one solve per node.
 
     .. math:: CT(i, j) = vol (x_i(i) + x_j(j) - 2 x_i(j)), \qquad x_i = \Delta^+ e_i

@@ -97,6 +97,11 @@ def factorised(matrix: sp.csr_array, order: Nodes) -> Callable[[Floats], Floats]
     return solve
 
 
+def _products(a: Floats, b: Floats) -> Floats:
+    """The inner product of each column of a with that of b."""
+    return np.asarray(np.einsum("ij,ij->j", a, b))
+
+
 class SparseSolver:
     r"""Solves :math:`M X = B` for a sparse, diagonally dominant :math:`M`, many times.
 
@@ -145,27 +150,32 @@ class SparseSolver:
 
     def _gradients(self, rhs: Floats) -> Floats:
         """Conjugate gradients, each column with steps of its own."""
-        x, rest = np.zeros(rhs.shape), rhs.astype(np.float64)
+        out, r = np.zeros(rhs.shape), rhs.astype(np.float64)
         goal = self.tol * np.linalg.norm(rhs, axis=0)
-        active = np.flatnonzero(np.linalg.norm(rest, axis=0) > goal)
-        z = self.inverse[:, None] * rest[:, active]
-        r, p, square = rest[:, active], z, (rest[:, active] * z).sum(axis=0)
+        active = np.flatnonzero(np.linalg.norm(r, axis=0) > goal)
+        r, inverse = r[:, active], self.inverse[:, None]
+        x, z = np.zeros(r.shape), inverse * r
+        p, square = z.copy(), _products(r, z)
         for _ in range(self._steps(rhs.shape[1])):
             if not active.size:
                 break
             self.work += active.size * (self.matrix.nnz + 10 * rhs.shape[0])
             q = self.matrix @ p
-            step = square / (p * q).sum(axis=0)
-            x[:, active] += step * p
-            r = r - step * q
-            z = self.inverse[:, None] * r
-            before, square = square, (r * z).sum(axis=0)
-            going = np.linalg.norm(r, axis=0) > goal[active]
-            p = z + (square / before) * p
+            step = square / _products(p, q)
+            x += np.multiply(p, step, out=z)
+            r -= np.multiply(q, step, out=q)
+            np.multiply(r, inverse, out=z)
+            before, square = square, _products(r, z)
+            p *= square / before
+            p += z
+            going = np.sqrt(_products(r, r)) > goal[active]
             if not going.all():
-                active, r, p, square = active[going], r[:, going], p[:, going], square[going]
+                out[:, active[~going]] = x[:, ~going]
+                active, square = active[going], square[going]
+                x, r, p, z = (table[:, going] for table in (x, r, p, z))
+        out[:, active] = x
         self._say(active.size, rhs.shape[1])
-        return x
+        return out
 
     def _residuals(self, rhs: Floats) -> Floats:
         """GMRES, column by column."""
