@@ -28,6 +28,7 @@ from djgnn.cli.terminal import escape, stoppable, warn
 from djgnn.errors import InputError
 from djgnn.graph import Graph
 from djgnn.model import DJExperts
+from djgnn.model.experts import ExpertOperators, main_network
 from djgnn.training.card import REPORT, RESULT, amend_card, check_files, is_sealed, read_card
 from djgnn.training.checkpoint import Checkpoint, fingerprint, threads_before
 from djgnn.training.claim import check_space, claimed
@@ -344,5 +345,15 @@ def _train_and_write(
 
     card = group.shared(write)
     if group.alone:
-        said = [dataclasses.replace(each, trained=(fitted.module, inputs)) for each in said]
+        trained = (fitted.module, _shown(fitted.module, inputs))
+        said = [dataclasses.replace(each, trained=trained) for each in said]
     return card, said
+
+
+def _shown(module: Any, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The inputs of the network that the page shows, without those of others."""
+    network = main_network(module)
+    x, own = network.inputs_of(inputs)
+    if not isinstance(module, DJExperts):
+        return x, own
+    return x, ExpertOperators({network.name: lambda: own})
