@@ -95,4 +95,5 @@ def _faster(x: Tensor) -> bool:
 @cache
 def _wide_registers() -> bool:
     wide = torch.backends.cpu.get_cpu_capability() == "AVX512"
-    return wide and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    there = wide and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return there and hasattr(torch.ops.mkldnn, "_linear_pointwise")  # no public name has it
