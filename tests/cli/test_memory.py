@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -89,6 +90,17 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
     library = Watched()
     monkeypatch.setattr(memory, "c_library", lambda: library)
     return library
+
+
+@pytest.mark.parametrize(("given", "calls"), [(None, [(-8, 1)]), ("4", [])])
+def test_threads_share_a_heap_unless_the_user_says_how_many(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, given: str | None, calls: list[Any]
+) -> None:
+    monkeypatch.delenv("MALLOC_ARENA_MAX", raising=False)
+    if given is not None:
+        monkeypatch.setenv("MALLOC_ARENA_MAX", given)
+    memory.one_heap()
+    assert watched.calls == calls
 
 
 @needs_glibc

@@ -113,12 +113,16 @@ def test_more_processes_than_nodes_and_shards_without_training_nodes() -> None:
 
 
 def test_the_passes_of_shards_give_the_bits_of_whole_ones() -> None:
-    """One process with all rows: the same operations in the same order."""
+    """One process with all rows: the same operations in the same order.
+
+    But for the sum over hops, which one process computes in one piece (`model/reach.py`).
+    """
     (found,) = run_group(1, jobs.both_passes, jobs.sbm())
     assert found.keys() == set(NETWORK_NAMES)
     for name, pairs in found.items():
         for sharded, whole in pairs:
-            np.testing.assert_array_equal(sharded, whole, name)
+            rounding = 1e-6 if name == "diffusion" else 0
+            np.testing.assert_allclose(sharded, whole, rounding, rounding, err_msg=name)
 
 
 def test_a_run_is_continued_by_another_number_of_processes(tmp_path: Path) -> None:

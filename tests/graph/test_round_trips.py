@@ -79,6 +79,13 @@ def label_names(g: Graph) -> list[str | None]:
     return [g.classes()[c] if c >= 0 else None for c in g.y]
 
 
+def test_names_with_control_characters_do_not_hide_the_separator(tmp_path: Path) -> None:
+    names = {"node_names": ("\x1e\t", "0"), "class_names": ("0", "0\x1e0")}
+    g = Graph(np.zeros((2, 0)), num_nodes=2, y=np.array([0, 1]), **names)
+    write_tables(g, tmp_path / "e.csv", tmp_path / "n.csv")
+    assert_same(read_tables(tmp_path / "e.csv", tmp_path / "n.csv", **AS_IT_IS), g)
+
+
 @settings(max_examples=60, deadline=None)
 @given(g=graphs(), suffix=st.sampled_from(["csv", "tsv", "parquet"]))
 def test_tables(g: Graph, suffix: str, tmp_path_factory: pytest.TempPathFactory) -> None:

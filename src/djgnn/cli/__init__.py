@@ -16,10 +16,12 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from djgnn.cli.app import app
     from djgnn.cli.failures import describe
+    from djgnn.cli.memory import one_heap
     from djgnn.cli.source import with_flags
     from djgnn.cli.terminal import plain_warnings, printable
     from djgnn.errors import InputError, OutputError, ProcessLostError, TableError
 
+    one_heap()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and "utf" not in stream.encoding.lower():
             stream.reconfigure(encoding="utf-8")  # names may be of any script

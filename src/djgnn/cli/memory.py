@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ GPU_KEPT = 2 << 30
 """What torch may keep on a GPU from one expert to the next."""
 # As MAPPED, where several processes share a graph.
 SHARED_MAPPED = 1 << 20
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4  # names of malloc.h
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -3, -4, -8  # names of malloc.h
 _TRIM_USUAL, _MMAP_USUAL = 2 * MAPPED, 65536  # what glibc reaches by itself
 
 
@@ -37,6 +38,17 @@ def c_library() -> Any:
         return None
     library = ctypes.CDLL(None)
     return library if hasattr(library, "malloc_trim") and hasattr(library, "mallopt") else None
+
+
+def one_heap() -> None:
+    """Let all threads share a heap, unless the user has set how many there are.
+
+    With heaps of their own, experts that are trained at the same time neither keep their blocks
+    from epoch to epoch nor use those of each other.
+    """
+    library = c_library()
+    if library is not None and "MALLOC_ARENA_MAX" not in os.environ:
+        library.mallopt(_ARENA_MAX, 1)
 
 
 def largest_block(config: RunConfig, graph: Graph, device: str) -> int:

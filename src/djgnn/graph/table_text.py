@@ -121,7 +121,8 @@ def _separator(file: Path, start: bytes) -> str:
     """The character that stands equally often in most lines, outside quotes."""
     if file.suffix.lower() in TABS:
         return "\t"
-    whole = start.decode("utf-8", "replace").splitlines()
+    # Of bytes: a text also ends its lines at control characters, which a name may have.
+    whole = [line.decode("utf-8", "replace") for line in start.splitlines()]
     lines = [QUOTED.sub("q", line).strip(" \r") for line in whole[:LINES] if line.strip()]
     found: list[tuple[float, int, str]] = []
     for place, mark in enumerate(("\t", ";", ",", "|")):

@@ -47,7 +47,7 @@ class EigenPairs:
 
     Example:
         >>> pairs = smallest_eigenpairs([[0, 1, 1], [1, 0, 1], [1, 1, 0]], 2)
-        >>> pairs.values.round(9).tolist(), pairs.vectors.shape
+        >>> (pairs.values.round(9) + 0).tolist(), pairs.vectors.shape
         ([0.0, 1.5], (3, 2))
     """
 
