@@ -81,7 +81,10 @@ def label_names(g: Graph) -> list[str | None]:
 
 def test_names_with_control_characters_do_not_hide_the_separator(tmp_path: Path) -> None:
     names = {"node_names": ("\x1e\t", "0"), "class_names": ("0", "0\x1e0")}
-    g = Graph(np.zeros((2, 0)), num_nodes=2, y=np.array([0, 1]), **names)
+    masks = dict.fromkeys(MASKS, np.zeros((2, 1), dtype=bool)) | {
+        "train_mask": np.ones((2, 1), bool)
+    }
+    g = Graph(np.zeros((2, 0)), num_nodes=2, y=np.array([0, 1]), **masks, **names)
     write_tables(g, tmp_path / "e.csv", tmp_path / "n.csv")
     assert_same(read_tables(tmp_path / "e.csv", tmp_path / "n.csv", **AS_IT_IS), g)
 
