@@ -94,7 +94,7 @@ def test_commute_times_among_nodes_are_those_of_their_pairs():
 
 def test_work_ends_the_list_of_nodes(monkeypatch):
     monkeypatch.setattr("djgnn.spectral.systems.FACTOR_ENTRIES", 0)
-    monkeypatch.setattr("djgnn.spectral.commute.WORK", 1)
+    monkeypatch.setattr("djgnn.spectral.commute.MOST_WORK", 1)
     a = random_graph(300, 600)
     nodes = np.arange(100)
     assert commute_times_among(a, nodes).shape == (16, 16)

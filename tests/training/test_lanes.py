@@ -129,6 +129,7 @@ class Pretended:
     after: threading.Event | None = None
     runs: int = 0
     fold: int = 0
+    long: bool = False
 
     def run(self, rival: Callable[[], float], hooks: Hooks) -> Any:
         self.runs += 1
@@ -159,6 +160,21 @@ def test_who_did_not_know_its_rival_is_trained_again() -> None:
     assert [made.rival for made in found.values()] == rivals  # type: ignore[union-attr]
     assert first.runs == 1
     assert second.runs == 2
+
+
+def test_a_long_training_begins_before_its_turn() -> None:
+    ends, begun = [threading.Event() for _ in range(5)], list[str]()
+
+    class Noted(Pretended):
+        def run(self, rival: Callable[[], float], hooks: Hooks) -> Any:
+            begun.append(self.name)
+            return super().run(rival, hooks)
+
+    each: Any = [Noted(f"{i}", 1.0, end, long=i == 4) for i, end in enumerate(ends)]
+    found = [name for name, _ in experts._results(each, Hooks(), 2)]
+    assert found == ["0", "1", "2", "3", "4"]
+    first = list(dict.fromkeys(begun))  # some are trained again, as they did not know the others
+    assert first.index("4") < first.index("3")
 
 
 @pytest.mark.parametrize(("rival", "differs"), [(math.inf, False), (1.0, False), (0.1, True)])

@@ -21,10 +21,10 @@ from djgnn.spectral.laplacians import (
     require_undirected,
 )
 from djgnn.spectral.solvers import smallest_eigenpairs
-from djgnn.spectral.systems import BLOCK_ENTRIES, WORK, SparseSolver
+from djgnn.spectral.systems import BLOCK_ENTRIES, SparseSolver
 
-AT_ONCE = 16
-"""Nodes whose potentials are solved for together."""
+AT_ONCE, MOST_WORK = 16, 3 * 10**9
+"""Nodes whose potentials are solved for together, and multiplications for all of them."""
 SAME = 1e-6
 """Commute times that differ by a smaller part than this are equal: they are solved to 1e-8."""
 
@@ -106,8 +106,8 @@ def commute_times_among(graph: sp.csr_array, nodes: Nodes, tol: float = 1e-6) ->
 
     .. math:: CT(i, j) = vol (x_i(i) + x_j(j) - 2 x_i(j)), \qquad x_i = \Delta^+ e_i
 
-    up to the constants that cancel. Nodes are taken in turn until the work of the solves is beyond
-    :data:`djgnn.spectral.systems.WORK`.
+    up to the constants that cancel. Nodes are taken in turn until the solves have taken
+    :data:`MOST_WORK` multiplications.
 
     Args:
         graph: An undirected, connected graph.
@@ -120,7 +120,7 @@ def commute_times_among(graph: sp.csr_array, nodes: Nodes, tol: float = 1e-6) ->
     potentials, n = Potentials(graph, tol), graph.shape[0]
     columns: list[Floats] = []
     for begin in range(0, nodes.size, AT_ONCE):
-        if potentials.solver.work > WORK:
+        if potentials.solver.work > MOST_WORK:
             break
         current = np.zeros((n, min(AT_ONCE, nodes.size - begin)))
         current[nodes[begin : begin + AT_ONCE], np.arange(current.shape[1])] = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from djgnn.model import DJGNN
-from djgnn.model.branches import Branch
 from djgnn.model.mixed import Mixed
 from djgnn.model.plain import PlainExpert
 from djgnn.model.profile import Profile
@@ -73,7 +72,7 @@ class Training:
     def _bounds(self) -> tuple[float, float, bool, bool]:
         """When it ends: `hopeless`, `chance`, `soon` and `fast` of :meth:`TrainConfig.ends`."""
         soon = self.jumps and self._nodes >= MANY_NODES
-        fast = self._growth > 1 and not any(branch.patient for branch in self._branches)
+        fast = self._growth > 1 and not self._patient
         if not self.crossed:
             return math.inf, math.inf, soon, fast
         train_y, val_y = self.targets.labels
@@ -101,8 +100,15 @@ class Training:
         return self.mixture.experts[self.name]
 
     @property
-    def _branches(self) -> Sequence[Branch]:
-        return self._expert.parts if isinstance(self._expert, DJGNN) else ()
+    def long(self) -> bool:
+        """Whether it takes longer than the others."""
+        return self._patient and self._nodes >= MANY_NODES
+
+    @property
+    def _patient(self) -> bool:
+        """Whether it waits longer than others for its loss to fall again."""
+        expert = self._expert
+        return isinstance(expert, DJGNN) and any(branch.patient for branch in expert.parts)
 
     def run(self, rival: Callable[[], float], hooks: Hooks) -> Fitted:
         """Train it, beside others of the fold whose lowest loss `rival` tells."""

@@ -44,6 +44,8 @@ COMPARED = ("features", "propagation")
 """Experts whose own answers a mixture is compared with."""
 NOBODY = (0.0, 1.0, 0.0)
 """Weight, temperature and power of who has no part."""
+EARLY = 2.5
+"""Places before its turn at which a long training begins: the last ones do not wait for it then."""
 MOST_NETWORKS, LEAST_RAISE = 5, 0.001
 """Others, at most, and what each must add to the likelihood of the first fold."""
 
@@ -141,7 +143,8 @@ def _results(
 
     jobs = [(partial(t.run, partial(rival, t.fold)), _of(hooks, t.name)) for t in trainings]
     ahead = [most > 1 or (threads > 0 and training.plain) for training in trainings]
-    with closing(in_turn(jobs, ahead, most, threads)) as results:
+    places = [i - EARLY * training.long for i, training in enumerate(trainings)]
+    with closing(in_turn(jobs, ahead, most, threads, places)) as results:
         for each, (job, own), early, result in zip(trainings, jobs, ahead, results, strict=True):
             try:
                 fitted = result()

@@ -19,7 +19,11 @@ Job = Callable[[Hooks], Fitted]
 
 
 def in_turn(
-    jobs: Sequence[tuple[Job, Hooks]], ahead: Sequence[bool], lanes: int, threads: int = 0
+    jobs: Sequence[tuple[Job, Hooks]],
+    ahead: Sequence[bool],
+    lanes: int,
+    threads: int = 0,
+    places: Sequence[float] | None = None,
 ) -> Generator[Callable[[], Fitted]]:
     """Start trainings in order, so many at a time, and give what waits for each, in order.
 
@@ -32,14 +36,16 @@ def in_turn(
         lanes: How many at a time.
         threads: That libraries have in each of them beside a GPU, where each has a stream of its
             own; 0 without one.
+        places: By which those are started, the least first; by default in order.
     """
     over = threading.Event()
     with ThreadPoolExecutor(lanes, initializer=_with_threads, initargs=(threads,)) as pool:
         try:
-            yield from [
-                _Lane(pool, job, hooks, over).result if at_once else partial(job, hooks)
-                for (job, hooks), at_once in zip(jobs, ahead, strict=True)
-            ]
+            order = [i for i, at_once in enumerate(ahead) if at_once]
+            order.sort(key=lambda i: i if places is None else places[i])
+            begun = {i: _Lane(pool, *jobs[i], over).result for i in order}
+            waiting = (partial(job, hooks) for job, hooks in jobs)
+            yield from [begun.get(i, later) for i, later in enumerate(waiting)]
         finally:
             over.set()
             pool.shutdown(cancel_futures=True)
