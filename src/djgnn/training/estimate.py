@@ -26,14 +26,14 @@ from djgnn.training.threads import lanes, suitable_threads
 LEAST_EPOCHS, MOST_EPOCHS = 3, 12
 PROBE_SECONDS = 1.5
 # Over hundreds of epochs the C library keeps some freed memory in fragments.
-FRAGMENTS = 1.15
+FRAGMENTS = 1.05
 
 TREE_NODES = 20_000
 TREE_SECONDS = {"boosting": 2.8e-5, "forest": 2.3e-4}
 """Seconds of a step for a node, on graphs that are too large to try it."""
 OTHER_FOLDS = 0.25
 """Chance that a network that must prove itself in the first fold is trained in the others."""
-EFFICIENCY = 0.85
+EFFICIENCY = 0.92
 """Of experts that are trained at the same time, beside one after the other."""
 PASS = 0.3
 """Time of an evaluation as a share of that of an epoch."""
