@@ -8,7 +8,7 @@ import pytest
 
 from djgnn.graph import Graph
 from djgnn.training import predictions
-from djgnn.training.predictions import COLUMNS, prediction_csv
+from djgnn.training.predictions import COLUMNS, prediction_table, table_csv
 
 ODD = ["a,b", '"q"', "x\ny", "x\r", " ", "'", "plain", "ü\t;"]
 
@@ -17,7 +17,7 @@ def test_cells_are_read_back_as_they_were() -> None:
     y = np.array([0, 1, -1, 0, 1, 0, -1, 1])
     graph = Graph(np.array([[0, 1], [1, 2]]), 8, y=y, node_names=tuple(ODD), class_names=("|", ","))
     shares = np.tile(np.array([[0.25, 0.75]], dtype=np.float32), (8, 1))
-    text = prediction_csv(graph, shares, {"thresholds": [1.0, 1.0]})
+    text = table_csv(prediction_table(graph, shares, {"thresholds": [1.0, 1.0]}))
     header, *rows = csv.reader(io.StringIO(text, newline=""))
     assert header == [*COLUMNS, "p(|)", "p(,)"]
     assert [row[0] for row in rows] == ODD

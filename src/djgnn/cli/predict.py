@@ -89,7 +89,7 @@ def _of_new_nodes(run: Path, source: Source, device: str, ahead: Callable[[], Gr
 
     from djgnn.graph import reading_of
     from djgnn.training.inputs import choose_device
-    from djgnn.training.predictions import prediction_csv, reached
+    from djgnn.training.predictions import prediction_table, reached, table_csv
     from djgnn.training.stored import load_model
 
     with ThreadPoolExecutor(1) as beside, warnings_once():
@@ -114,7 +114,7 @@ def _of_new_nodes(run: Path, source: Source, device: str, ahead: Callable[[], Gr
         anchors = np.zeros(later.num_nodes, dtype=np.bool_)
         anchors[known] = trained.result()[place[known]]
         sets = stored.card.get("sets")
-        return prediction_csv(later, shares, sets, anchors=anchors, only=new)
+        return table_csv(prediction_table(later, shares, sets, anchors=anchors, only=new))
 
 
 def _remarks(source: Source, reading: Mapping[str, Any], later: Graph, known: Graph) -> list[str]:

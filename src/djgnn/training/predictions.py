@@ -24,18 +24,6 @@ NAMED = ("node", "prediction", "label", "set")
 COLUMNS = ("node", "prediction", "probability", "margin", "label", "part", "flags", "set")
 
 
-def prediction_csv(
-    graph: Graph,
-    shares: NDArray[np.float32],
-    sets: dict[str, Any] | None,
-    split: Split | None = None,
-    anchors: NDArray[np.bool_] | None = None,
-    only: NDArray[np.int64] | None = None,
-) -> str:
-    """Predictions as CSV, see :func:`prediction_table`."""
-    return table_csv(prediction_table(graph, shares, sets, split, anchors, only))
-
-
 def prediction_table(
     graph: Graph,
     shares: NDArray[np.float32],
