@@ -84,8 +84,9 @@ class Adam:
                 group["lr"] = rate
             elif isinstance(group["lr"], Tensor):
                 group["lr"].fill_(rate)
-            else:  # a graph reads it from the device
-                group["lr"] = torch.tensor(rate, device=group["params"][0].device)
+            else:  # a CUDA graph reads it from the device, in single precision
+                device = group["params"][0].device
+                group["lr"] = torch.tensor(rate, dtype=torch.float32, device=device)
 
     def zero_grad(self) -> None:
         """Forget the gradients."""
