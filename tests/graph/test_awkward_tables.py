@@ -246,6 +246,12 @@ GOOD: dict[str, Case] = {
         check=lambda g: g.num_edges == ROWS,
     ),
     "rows twice": Case(PLAIN + text((word(3), label(3), size(3))), warns="1 rows are copies"),
+    "a node twice, with other features": Case(
+        PLAIN + text((word(3), label(3), 99)),
+        features=["size"],
+        check=lambda g: g.x[:, 0].argmax() != 3,
+        warns="1 rows are of the same nodes as earlier ones",
+    ),
     # encodings and lines
     "a byte order mark and CRLF": Case(
         ("\ufeff" + PLAIN.replace("\n", "\r\n")).encode(), features=["size"]
@@ -451,6 +457,14 @@ BAD: dict[str, tuple[Case, tuple[str, ...]]] = {
     "ragged rows": (
         Case(PLAIN + "n40,x\nn41\n"),
         (r"line 42 has 2 cells, the first has 3 \(2 such lines\); give every row one cell",),
+    ),
+    "a node twice, with another label": (
+        Case(PLAIN + text((word(3), "w", size(3)))),
+        (r"row 41, column 'id': node already given in row 4 with other cells; keep one",),
+    ),
+    "many nodes twice": (
+        Case(PLAIN + text(*[(word(i), label(i), -1) for i in range(5)])),
+        (r"row 41, column 'id': node already given in row 1 .*\(5 such rows\)",),
     ),
     "most edges to nowhere": (
         Case(PLAIN, edges(lambda i: f"m{i}")),

@@ -33,6 +33,9 @@ from djgnn.graph.table_rules import (
 )
 from djgnn.graph.table_text import Table, guess_header
 
+MOST_REPEATED = 0.05
+"""Share of the rows of a node table that may be further ones of a node, with other features."""
+
 
 def read_tables(edges: str | Path, nodes: str | Path, **options: Unpack[TableOptions]) -> Graph:
     """Read a graph from an edge table and a node table (CSV, TSV or Parquet).
@@ -155,7 +158,8 @@ def assemble(edges: Table, nodes: Table, options: TableOptions) -> Graph:
         roles |= {"label": None, "split": None}
     ids = problems.attempt(read_ids, nodes.where, nodes.frame[str(roles["node"])])
     if ids is not None:
-        nodes, ids = problems.attempt(_once, nodes, ids) or (nodes, ids.drop_nulls().unique())
+        told = [column for role, column in roles.items() if column and role != "node"]
+        nodes, ids = problems.attempt(_once, nodes, ids, told) or (nodes, ids.drop_nulls().unique())
     fields, encoders = problems.attempt(_node_fields, nodes, roles, chosen, options) or ({}, [])
     if ids is not None and len(ids):
         ids = _with_others(ids, fields, options)
@@ -202,11 +206,19 @@ def _check_types(table: Table, names: Collection[str | None]) -> None:
             )
 
 
-def _once(nodes: Table, ids: pl.Series) -> tuple[Table, pl.Series]:
-    """The node table without rows that are there twice, and its ids.
+def _once(nodes: Table, ids: pl.Series, told: Sequence[str]) -> tuple[Table, pl.Series]:
+    """The node table with one row for each node, and its ids.
+
+    Of rows with the same id the first is kept: where all are copies, or where they are few and have
+    the same label and split.
+
+    Args:
+        nodes: The table.
+        ids: The id of every row.
+        told: The columns with labels and splits.
 
     Raises:
-        InputError: If there are no rows, an id is missing, or one has two different rows.
+        InputError: If there are no rows, an id is missing, or one has two rows that contradict.
     """
     where = nodes.where
     if not len(ids):
@@ -218,21 +230,25 @@ def _once(nodes: Table, ids: pl.Series) -> tuple[Table, pl.Series]:
     )
     again = ~ids.is_first_distinct() & ~empty
     if again.any():
-        twice = nodes.frame.filter(ids.is_in(ids.filter(again).implode()))
-        if twice.n_unique() == twice[ids.name].n_unique():
-            count = int(again.sum())
+        count, same = int(again.sum()), ids.is_in(ids.filter(again).implode())
+        twice = nodes.frame.with_columns(ids.alias(ids.name)).filter(same)
+        different = twice[ids.name].n_unique()
+        copies = twice.n_unique() == different
+        agree = twice.select(ids.name, *told).n_unique() == different
+        if copies or (agree and count <= len(ids) * MOST_REPEATED):
+            what = "copies of" if copies else "of the same nodes as"
             warnings.warn(
-                f"{where}: {count} rows are copies of earlier ones and left out",
+                f"{where}: {count} rows are {what} earlier ones and left out",
                 ReadingWarning,
                 stacklevel=4,
             )
             nodes, ids = replace(nodes, frame=nodes.frame.filter(~again)), ids.filter(~again)
         else:
             first = int(np.argmax((ids == ids[int(again.arg_true()[0])]).fill_null(False))) + 1
-            what = f"node already given in row {first} with other cells; keep one"
-            problems.attempt(
-                check_rows, where, ids, again, f"{what} ({int(again.sum())} such rows)"
+            what = (
+                f"node already given in row {first} with other cells; keep one ({count} such rows)"
             )
+            problems.attempt(check_rows, where, ids, again, what)
     problems.stop()
     return nodes, ids
 
