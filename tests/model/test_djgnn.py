@@ -205,11 +205,13 @@ def test_edge_weights_and_sparse_features_changed_in_place_are_noticed() -> None
     assert not torch.allclose(made(sparse, edges, weight)[0], heavier)
 
 
-def test_weights_that_ask_for_a_gradient_are_refused() -> None:
+def test_weights_that_are_negative_or_ask_for_a_gradient_are_refused() -> None:
     x, edges = case()
     weight = torch.ones(edges.shape[1], dtype=x.dtype, requires_grad=True)
     with pytest.raises(ValueError, match="edge_weight must be constant"):
         model()(x, edges, weight)
+    with pytest.raises(ValueError, match="edge_weight must be zero or more"):
+        model()(x, edges, -torch.ones(edges.shape[1], dtype=x.dtype))
 
 
 @pytest.mark.parametrize("features", ["dense", "csr"])

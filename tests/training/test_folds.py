@@ -162,3 +162,15 @@ def test_a_stored_run_says_the_same_and_new_nodes_have_an_answer(tmp_path: Path)
     edges = np.concatenate([graph.edge_index, [[0, N], [N, 1]]], axis=1)
     later = Graph(edges, num_nodes=N + 1, x=np.concatenate([x, x[:1]]), class_names=graph.classes())
     assert stored.predict(later)[N].sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_figures_of_balanced_classes_are_of_the_mixture_that_answers() -> None:
+    y = np.asarray(KNOWN.y)
+    rare = np.where((y == 0) | (np.arange(N) % 4 > 0), np.where(y >= 0, np.minimum(y, 1), -1), -1)
+    graph = dataclasses.replace(KNOWN, y=rare, class_names=None)
+    balanced = CONFIG.replace(class_weight="balanced")
+    graph, _, fitted, _ = run(graph, balanced)
+    assert fitted.evidence is not None
+    said = fitted.evidence.logits.argmax(axis=1)
+    answers = fitted.logits.argmax(dim=1).numpy()[fitted.evidence.nodes]
+    assert abs(np.mean(said == 0) - np.mean(answers == 0)) < 0.2

@@ -138,7 +138,9 @@ def plan_budget(
     said.append(
         f"Every configuration is the best of {trials} random trials (seed 0) by mean validation "
         f"score, on splits 0 and 1 of sets with fewer than {SMALL:,} nodes and on split 0 of the "
-        f"others, with at most {epochs or EPOCHS} epochs. A trial never reads a test label."
+        f"others, with at most {epochs or EPOCHS} epochs. A trial "
+        "never reads a test label of its split; splits share nodes, so a node that a configuration "
+        "was chosen on is a test node of other splits."
     )
     return Budget(tuple(contests), facts, tuple(seeds), tuple(said))
 

@@ -84,7 +84,7 @@ class Search:
         return f"{self.label}-{self.dataset}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
     def spec(self, params: Mapping[str, Any]) -> CellSpec:
-        """The cell of a trial; it never reads a test label.
+        """The cell of a trial; it never reads a test label of its splits.
 
         Raises:
             InputError: If the parameters make no configuration.

@@ -145,7 +145,8 @@ def to_learn_from(graph: Graph) -> Graph:
     """A graph with its first split and no test nodes, or without splits.
 
     Labels of nodes in no part of the split are left out. If there are no validation nodes in it,
-    the labels of its training nodes are kept alone.
+    the labels of its training nodes are kept alone. The list of classes is that of the graph: it
+    names those of its test nodes, too.
 
     Raises:
         InputError: If there is no label.

@@ -326,7 +326,8 @@ def adjacency_matrix(
     """A from PyG's edge list; parallel edges are summed.
 
     Raises:
-        ValueError: If an edge names a node that does not exist, or weights ask for a gradient.
+        ValueError: If an edge names a node that does not exist, or weights are negative or ask for
+            a gradient.
     """
     if edge_weight is not None and edge_weight.requires_grad:
         raise ValueError(
@@ -339,6 +340,8 @@ def adjacency_matrix(
         )
     source, target = edge_index.cpu().numpy()
     weight = np.ones(source.size) if edge_weight is None else edge_weight.cpu().numpy()
+    if not (weight >= 0).all():
+        raise ValueError(f"edge_weight must be zero or more (got {weight.min()})")
     return sp.csr_array(sp.coo_array((weight, (source, target)), shape=(num_nodes, num_nodes)))
 
 

@@ -207,6 +207,12 @@ def _counts(targets: Targets) -> NDArray[np.float64] | None:
     return np.asarray(counts * counts.size / max(counts.sum(), np.finfo(np.float64).tiny))
 
 
+def _joined(parts: Sequence[NDArray[np.float64] | None]) -> NDArray[np.float64] | None:
+    """The counts of several folds; all of them have some, or none has."""
+    given = [part for part in parts if part is not None]
+    return np.concatenate(given) if given else None
+
+
 def _of(hooks: Hooks, name: str) -> Hooks:
     """The hooks of one expert: its epochs carry its name, its checkpoint is a stage."""
     follow = hooks.on_epoch
@@ -244,8 +250,7 @@ def _mixed(module: Mixed, found: dict[str, Fitted], folds: Sequence[Targets]) ->
     labels = [folds[k].labels[1] for k in used]
     y, together = np.concatenate(labels), [np.concatenate(each) for each in held]
     parts = [_counts(folds[k]) for k in used]
-    counts = None if parts[0] is None else np.concatenate([c for c in parts if c is not None])
-    mixing = learned(together, y, counts, offsets=module.folds > 1)
+    mixing = learned(together, y, _joined(parts), offsets=module.folds > 1)
     of_kind = dict(zip(order, mixing.rows(len(used)), strict=True))
     members = [
         of_kind.get(kind_of(n), NOBODY) if place[n] in used else NOBODY for n in module.names
@@ -265,7 +270,7 @@ def _mixed(module: Mixed, found: dict[str, Fitted], folds: Sequence[Targets]) ->
     else:
         fold = fold_numbers(folds, blank)
         answer = module.combine(every, fold)
-        evidence = _evidence(order, held, labels, [folds[k].nodes[1] for k in used])
+        evidence = _evidence(order, held, labels, parts, [folds[k].nodes[1] for k in used])
         decided = decision(answer, targets.metric).cpu().numpy()
         own = torch.from_numpy(evidence.logits)
         validation = score(decision(own, targets.metric).numpy(), evidence.y, targets.metric)
@@ -324,6 +329,7 @@ def _evidence(
     kinds: list[str],
     held: list[list[NDArray[np.float32]]],
     labels: list[NDArray[np.int64]],
+    counts: list[NDArray[np.float64] | None],
     nodes: list[NDArray[np.int64]],
 ) -> Evidence:
     """What members say about the fold that they did not learn from, weighed by other folds."""
@@ -331,7 +337,8 @@ def _evidence(
     for k in range(len(labels)):
         others = [j for j in range(len(labels)) if j != k] or [k]
         rest = [np.concatenate([each[j] for j in others]) for each in held]
-        elsewhere = learned(rest, np.concatenate([labels[j] for j in others]), offsets=True)
+        y = np.concatenate([labels[j] for j in others])
+        elsewhere = learned(rest, y, _joined([counts[j] for j in others]), offsets=True)
         found.append(elsewhere.mixed([each[k] for each in held]))
     alone = {kind: np.concatenate(each) for kind, each in zip(kinds, held, strict=True)}
     logits = np.concatenate(found)
