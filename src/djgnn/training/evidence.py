@@ -27,9 +27,9 @@ DRAWS = 4
 class Evidence:
     """What a cross-fitted model says about labelled nodes that it did not learn from.
 
-    Neither the epochs nor the weights behind a node's answer were chosen with its label; which kinds
-    of networks there are was chosen in the first fold. `alone` has the logits of every kind of
-    expert by itself. `gain` is by how many points the mean of all `members`, which answers for
+    Neither the epochs nor the weights behind a node's answer were chosen with its label; which
+    kinds of networks there are was chosen in the first fold. `alone` has the logits of every kind
+    of expert by itself. `gain` is by how many points the mean of all `members`, which answers for
     nodes without a label, is ahead of the single one that answers here, see
     :func:`averaging_gain`.
 
