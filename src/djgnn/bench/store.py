@@ -56,7 +56,7 @@ class FinishedCell:
         """Whether every split has a test score; one without test nodes has none."""
         return self.complete and math.isfinite(self.result().mean("test"))
 
-    def result(self, protocol: str = "validation") -> CellResult:
+    def result(self) -> CellResult:
         """The figures of the splits that have some."""
         done = [record for record in self.records if record.done]
         first = (done or list(self.records))[0]
@@ -64,7 +64,7 @@ class FinishedCell:
             model=self.spec.label,
             dataset=self.spec.dataset,
             preset=str(self.spec.config.get("preset", "baseline")),
-            protocol=protocol,
+            protocol="validation",
             seed=self.spec.seed,
             metric=first.metric,
             splits=tuple(record.figures() for record in done),

@@ -79,15 +79,6 @@ def temperature(
     return float(np.exp(found))
 
 
-def probabilities(logits: NDArray[np.float32], scale: float = 1.0) -> NDArray[np.float32]:
-    """Softmax of logits / T, in float64 inside.
-
-    Shapes:
-        logits and result ``[n, classes]``.
-    """
-    return np.asarray(softmax(logits.astype(np.float64) / scale, axis=1), dtype=np.float32)
-
-
 def reliability(
     shares: NDArray[np.float32], y: NDArray[np.int64], bins: int = BINS
 ) -> tuple[ReliabilityBin, ...]:
@@ -154,7 +145,7 @@ class Calibration:
         scale = temperature(logits, y)
         if y.size < FEWEST:
             return cls(scale)
-        shares = probabilities(logits, scale).astype(np.float64)
+        shares = cls(scale).probabilities(logits).astype(np.float64)
         place, group = np.unique(shares.max(axis=1), return_inverse=True)
         right = shares.argmax(axis=1) == y
         count = np.bincount(group)

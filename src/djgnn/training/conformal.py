@@ -239,12 +239,13 @@ def _mean(values: NDArray[Any]) -> float | None:
     return float(values.mean()) if values.size else None
 
 
-def class_sets(
+def coded_sets(
     card: dict[str, Any] | None, shares: Shares, names: Sequence[str], classes: Sequence[str]
-) -> list[str]:
-    r"""The sets of nodes as text: classes joined with ``|``, the likeliest first.
+) -> tuple[list[str], NDArray[np.int64]]:
+    r"""The different sets of nodes as text, and which of them each node has.
 
-    A ``|`` or a backslash in the name of a class has a backslash before it.
+    The classes of a set are joined with ``|``, the likeliest first. A ``|`` or a backslash in the
+    name of a class has a backslash before it.
 
     Args:
         card: The field `sets` of a card; without it there is no set.
@@ -253,26 +254,15 @@ def class_sets(
         classes: Names of the columns.
 
     Shapes:
-        shares ``[n, classes]``.
+        shares ``[n, classes]``, places ``[n]``.
 
     Raises:
         InputError: If there is not one threshold per class.
 
     Example:
         >>> card = {"thresholds": [0.8, 0.8, 0.8]}
-        >>> class_sets(card, np.array([[0.2, 0.7, 0.1]]), ["n"], ["a", "b|c", "d"])
+        >>> coded_sets(card, np.array([[0.2, 0.7, 0.1]]), ["n"], ["a", "b|c", "d"])[0]
         ['b\\|c|a']
-    """
-    texts, place = coded_sets(card, shares, names, classes)
-    return [texts[i] for i in place.tolist()]
-
-
-def coded_sets(
-    card: dict[str, Any] | None, shares: Shares, names: Sequence[str], classes: Sequence[str]
-) -> tuple[list[str], NDArray[np.int64]]:
-    """The different sets of nodes as text, and which of them each node has, ``[n]``.
-
-    Arguments and errors are those of :func:`class_sets`.
     """
     if card is None:
         return [""], np.zeros(len(names), dtype=np.int64)

@@ -26,7 +26,7 @@ from djgnn.model import DJGNN, DJExperts
 from djgnn.model.config import PLAIN_NAMES
 from djgnn.model.experts import kind_of
 from djgnn.model.mixed import Mixed
-from djgnn.training import calibration
+from djgnn.training.calibration import Calibration, temperature
 from djgnn.training.config import TrainConfig
 from djgnn.training.evidence import Evidence, averaging_gain
 from djgnn.training.expert import Training, seed_of
@@ -177,8 +177,8 @@ def _idle(found: dict[str, Fitted], targets: Targets) -> set[str]:
     likelihood = {}
     for name, each in found.items():
         held = each.held.cpu().numpy()
-        scale = calibration.temperature(held, y, counts)
-        likelihood[kind_of(name)] = calibration.probabilities(held, scale)[rows, y].astype(float)
+        shares = Calibration(temperature(held, y, counts)).probabilities(held)
+        likelihood[kind_of(name)] = shares[rows, y].astype(float)
     floor = np.finfo(np.float64).tiny
 
     def gained(kinds: Sequence[str]) -> float:
