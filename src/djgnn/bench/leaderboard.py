@@ -1,7 +1,5 @@
 """Leaderboards: every system by average rank over many data sets, and how the others compare."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

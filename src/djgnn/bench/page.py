@@ -1,7 +1,5 @@
 """The page of a table: ranks, paired tests, words and warnings, and ours beside the paper's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ A worker is a child process with one thread. One that the system kills, most lik
 or that runs out of time costs its split; the rest continues.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,7 +1,5 @@
 """The paper's tables, and ours: from a request to a plan of cells, with their budgets."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Container, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Options that several commands share, and what they mean. No heavy imports at the top."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Nodes that come later: their features, their edges to known nodes, and those among themselves."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field

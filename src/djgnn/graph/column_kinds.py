@@ -1,7 +1,5 @@
 """Which kind a column of a node table is, found in its cells, never in labels."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase

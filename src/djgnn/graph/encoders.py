@@ -4,8 +4,6 @@ Every encoder has the same three methods: `names` of the features it makes, `enc
 of any table, and `line`, which says in words what it does.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 import zlib

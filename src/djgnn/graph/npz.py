@@ -14,8 +14,6 @@
 Nothing is unpickled, and sizes are checked in the headers before memory is taken.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import math

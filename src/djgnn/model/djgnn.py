@@ -1,7 +1,5 @@
 """The Diffusion-Jump GNN: pump, jumps, filters, branches and their convex mixture."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import torch

@@ -1,7 +1,5 @@
 """Several models: the convex mixture of their probabilities, with their product as a member."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat

@@ -1,7 +1,5 @@
 """What the model needs of a graph, computed once: operators, degrees, twin classes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial

@@ -3,8 +3,6 @@
 Older runs have none of it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from djgnn.model.experts import kind_of

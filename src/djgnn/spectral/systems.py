@@ -5,8 +5,6 @@ an order in which its factors are known to be small; everything else is iterated
 the multiplications. What was not solved to its tolerance is said in a warning.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 

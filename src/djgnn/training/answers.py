@@ -1,7 +1,5 @@
 """What a trained model answers for the nodes that are asked for, and the share that is right."""
 
-from __future__ import annotations
-
 import dataclasses
 import warnings
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The paper's mode for large graphs: the pump is trained alone, then its filters are fixed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import nn

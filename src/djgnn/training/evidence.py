@@ -1,7 +1,5 @@
 """What a cross-fitted model says about nodes that its members did not learn from."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

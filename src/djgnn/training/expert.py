@@ -1,7 +1,5 @@
 """The training of one expert: its rates, its best epoch, the jumps that it can do without."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import zlib

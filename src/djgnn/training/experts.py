@@ -5,8 +5,6 @@ What validation nodes decide is each expert's epoch, the temperature that makes 
 comparable, the few weights of the mixture, and which jumps are dropped.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import warnings

@@ -1,7 +1,5 @@
 """Trainings ahead of their turn, on cores that would be idle, with the results of one by one."""
 
-from __future__ import annotations
-
 import dataclasses
 import queue
 import threading

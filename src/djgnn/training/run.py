@@ -1,7 +1,5 @@
 """One run: a graph, a split, a configuration and a seed, to a trained model and its figures."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
