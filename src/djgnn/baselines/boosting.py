@@ -1,11 +1,9 @@
 """Gradient boosting (scikit-learn's) on features, their means over neighbours, and degrees."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,11 +16,9 @@ from djgnn.baselines.matrices import row_scale
 from djgnn.checking import Count, Natural, Share
 from djgnn.model.columns import Floats, leading_directions, product
 from djgnn.model.plain import ABSENT
-
-if TYPE_CHECKING:
-    from djgnn.training.config import TrainConfig
-    from djgnn.training.loop import Targets
-    from djgnn.training.optimizer import Adam
+from djgnn.training.config import TrainConfig
+from djgnn.training.loop import Targets
+from djgnn.training.optimizer import Adam
 
 
 @dataclass(frozen=True)
@@ -95,7 +91,7 @@ class Boosting(Baseline):
 
     def passes(
         self, inputs: tuple[Any, Any], targets: Targets, config: TrainConfig
-    ) -> BoostingPasses:
+    ) -> "BoostingPasses":
         """What the training loop does instead of following a gradient."""
         return BoostingPasses(self, self.constants(*inputs), targets, config)
 

@@ -8,15 +8,13 @@ KEY says everything that can change a number: model, configuration, data, seed, 
 found again whatever table asked for it, and never mistaken for another one.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -107,7 +105,7 @@ class FinishedCell:
         }
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> FinishedCell:
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of :meth:`to_dict`, but for the sizes of the splits, which it does not have.
 
         A split gets its share of the cell's seconds.

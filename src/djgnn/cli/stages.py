@@ -1,13 +1,10 @@
 """One progress bar over all stages of `djgnn fit`, with a time left that learns from the run."""
 
-from __future__ import annotations
-
 import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
@@ -18,9 +15,7 @@ from djgnn.cli.terminal import escape
 from djgnn.model.config import PLAIN_NAMES
 from djgnn.model.experts import kind_of
 from djgnn.training.experts import ALWAYS
-
-if TYPE_CHECKING:
-    from djgnn.training.progress import EpochRecord, OnEpoch
+from djgnn.training.progress import EpochRecord, OnEpoch
 
 COST = {"features": 0.6, "hops": 1.6, "diffusion": 2.2, "deep": 7.0, "jumps": 5.0, "joint": 6.5}
 """Time of networks as multiples of that of the others, roughly; the mean over five own graphs."""

@@ -1,21 +1,16 @@
 """Which column of a table plays which role, and how the tables of a graph were read before."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from djgnn.checking import check_file
 from djgnn.errors import InputError, TableError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from djgnn.graph.graph import Graph
+from djgnn.graph.graph import Graph
 
 DUPLICATES = ("first", "sum", "mean", "max", "error")
 USUAL_NAMES = {

@@ -1,13 +1,12 @@
 """Text files as tables: encoding, separator, comments and header are found out, or were said."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import polars as pl
 
@@ -38,7 +37,7 @@ class Table:
     how: str = ""
     header: bool | None = True
 
-    def named(self, header: bool) -> Table:
+    def named(self, header: bool) -> Self:
         """The same with the first row as names, or with the names ``column_1``, ``column_2``, ...
 
         Raises:

@@ -1,13 +1,11 @@
 """The table of a graph: what one can say of a node in numbers, without a network."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,13 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from djgnn.graph.arrivals import Arrivals
 from djgnn.graph.operator import SparseOperator, csr_product, index_dtype
 from djgnn.model.operators import WholeGraph, mean_normalize
 from djgnn.model.subspace import leading_subspace
 from djgnn.spectral import symmetrize
-
-if TYPE_CHECKING:
-    from djgnn.graph.arrivals import Arrivals
 
 Floats = NDArray[np.float64]
 Rows = slice | NDArray[np.int64]
@@ -66,7 +62,7 @@ class Surroundings:
         later: Arrivals | None = None,
         device: torch.device = CPU,
         either: sp.csr_array | None = None,
-    ) -> Surroundings:
+    ) -> Self:
         """Those of a graph, and of nodes that come later; `either` where it is known already."""
         back = sp.csr_array(adjacency.T)
         either = symmetrize(adjacency) if either is None else either

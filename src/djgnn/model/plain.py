@@ -4,10 +4,8 @@ Plain experts follow no gradient. What they have learned from the training label
 that they are stored as networks are. All of them are computed whole, whatever the networks do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,13 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from djgnn.graph.arrivals import Arrivals
 from djgnn.graph.operator import SparseOperator
 from djgnn.model.columns import Floats, Surroundings, surroundings, totals
+from djgnn.model.config import ModelConfig
 from djgnn.model.operators import WholeGraph, mean_normalize
-
-if TYPE_CHECKING:
-    from djgnn.graph.arrivals import Arrivals
-    from djgnn.model.config import ModelConfig
 
 ABSENT = 1e-6
 """Least probability of a class."""
@@ -57,7 +53,7 @@ class TableExpert(nn.Module):
         self.register_buffer("label", torch.full((num_nodes,), -1))
 
     @classmethod
-    def build(cls, config: ModelConfig, *sizes: Any) -> TableExpert:
+    def build(cls, config: ModelConfig, *sizes: Any) -> Self:
         """The expert of a model: of features, classes, nodes, and whether edges are directed."""
         return cls(*sizes)
 

@@ -1,11 +1,9 @@
 """The profile of a node as an expert: its features, its place in the graph in numbers, and the
 classes of its labelled neighbours, each in a layer of its own."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -84,7 +82,7 @@ class Profile(TableExpert):
         self.reset_parameters()
 
     @classmethod
-    def build(cls, config: ModelConfig, *sizes: Any) -> Profile:
+    def build(cls, config: ModelConfig, *sizes: Any) -> Self:
         """Of the width and dropout of the model."""
         in_channels, out_channels, num_nodes, directed = sizes
         own = (config.hidden_channels, config.dropout)

@@ -1,12 +1,11 @@
 """The card of a graph: size, labels, twins, leaks, heterophily; what `djgnn inspect` prints."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from djgnn.checking import json_values
 from djgnn.errors import NotConvergedWarning
@@ -21,10 +20,8 @@ from djgnn.spectral import (
 from djgnn.spectral.heterophily import HomophilyMethod, homophilies
 from djgnn.spectral.systems import WORK
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Twins = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
 
-    Twins = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
 
 LEAK_SHARE, LEAK_ENTRIES = 0.1, 2
 EMPTY_ROWS = 0.1

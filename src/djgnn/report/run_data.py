@@ -1,21 +1,21 @@
 """Everything a page shows of one run, read from its folder once."""
 
-from __future__ import annotations
-
 import dataclasses
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
+from numpy.typing import NDArray
 
 from djgnn.errors import InputError
 from djgnn.filters import FilterTable
-from djgnn.graph import Graph
+from djgnn.graph import Graph, Split
 from djgnn.model import DJGNN, DJExperts
 from djgnn.model.batches import BatchedDJGNN
 from djgnn.model.experts import Network, kind_of, main_network, members
@@ -28,13 +28,6 @@ from djgnn.training.predictions import COLUMNS, PARTS
 from djgnn.training.progress import EpochRecord
 from djgnn.training.recorder import RECORD, Recording
 from djgnn.training.stored import StoredModel, load_model
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from djgnn.graph import Split
 
 WHOLE, BATCH = 1 << 16, 512
 """Nodes of a graph whose branches are computed at once, and at a time in a larger one."""

@@ -3,15 +3,14 @@
 Arrays inside a page are little-endian bytes in base64, which a browser reads directly.
 """
 
-from __future__ import annotations
-
 import base64
 import math
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 
 from djgnn.errors import DisconnectedWarning, InputError, NotConvergedWarning
 from djgnn.jumps import TwinClasses, rank_lists, twin_classes
@@ -27,9 +26,6 @@ from djgnn.spectral import (
 )
 from djgnn.training.predictions import PARTS
 from djgnn.training.recorder import Recording
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 MOST_NODES, MOST_RANKS = 50_000, 1 << 20
 MOST_CLASSES = 5

@@ -1,9 +1,7 @@
 """Confidence that can be believed: a temperature and a curve from validation, and their check."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,7 +131,7 @@ class Calibration:
     accuracy: tuple[float, ...] = ()
 
     @classmethod
-    def fit(cls, logits: NDArray[np.float32], y: NDArray[np.int64]) -> Calibration:
+    def fit(cls, logits: NDArray[np.float32], y: NDArray[np.int64]) -> Self:
         """Temperature, and from 30 nodes on the isotonic regression of being right on confidence.
 
         As with the temperature, nodes that are all right, or all wrong, are no certainty: accuracy
@@ -156,7 +154,7 @@ class Calibration:
         return cls(scale, tuple(place[ends].tolist()), tuple(level[ends].tolist()))
 
     @classmethod
-    def from_card(cls, card: dict[str, Any]) -> Calibration:
+    def from_card(cls, card: dict[str, Any]) -> Self:
         """Read from a run's card; version 0.1 had no curve.
 
         Raises:

@@ -1,7 +1,5 @@
 """Checkpoints: everything a run knows between two epochs, in one file that is whole or absent."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -12,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -126,10 +124,10 @@ class Checkpoint:
         self._last, self._wait = time.monotonic(), every
         self._writer = _Writer()
 
-    def stage(self, name: str) -> Checkpoint:
+    def stage(self, name: str) -> Self:
         """The checkpoint of one part of a run, beside the others."""
         file = self.path.with_name(f"{name}.safetensors")
-        found = Checkpoint(file, f"{self.key}/{name}", self.every, self.group)
+        found = type(self)(file, f"{self.key}/{name}", self.every, self.group)
         found._writer = self._writer
         return found
 

@@ -1,14 +1,12 @@
 """`RunConfig`: the whole recipe of a run, from preset, data set and overrides, to and from YAML."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import yaml
 
@@ -166,7 +164,7 @@ class RunConfig:
     training: TrainConfig = field(default_factory=TrainConfig)
     preset: str = "default"
 
-    def replace(self, **changes: Any) -> RunConfig:
+    def replace(self, **changes: Any) -> Self:
         """A copy with fields of either section changed, by plain name.
 
         Raises:
@@ -186,7 +184,7 @@ class RunConfig:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> RunConfig:
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of :meth:`to_dict`; missing fields take their defaults.
 
         Raises:
@@ -216,7 +214,7 @@ class RunConfig:
         return text
 
     @classmethod
-    def read_yaml(cls, path: str | Path) -> RunConfig:
+    def read_yaml(cls, path: str | Path) -> Self:
         """Read a configuration file.
 
         Raises:

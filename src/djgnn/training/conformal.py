@@ -1,12 +1,10 @@
 """Sets of classes that hold the right one as often as promised: conformal prediction."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 from msgspec import Meta
@@ -14,11 +12,9 @@ from numpy.typing import NDArray
 
 from djgnn import checking
 from djgnn.errors import InputError
+from djgnn.graph import Graph
 from djgnn.training.held_out import held_out
-
-if TYPE_CHECKING:
-    from djgnn.graph import Graph
-    from djgnn.training.loop import Fitted
+from djgnn.training.loop import Fitted
 
 Shares = NDArray[np.float32]
 Scores = NDArray[np.float64]

@@ -1,13 +1,11 @@
 """The training loop. It is handed the labels of training and validation nodes, and no others."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -67,7 +65,7 @@ class Targets:
         split: Split,
         device: torch.device | str = "cpu",
         class_weight: str | Sequence[float] | None = None,
-    ) -> Targets:
+    ) -> Self:
         """Take the labels of one split out of a graph.
 
         Args:

@@ -12,10 +12,8 @@ weights the mean of the losses of an epoch is the loss of all nodes, and so is t
 gradients, exactly. So an epoch ends with one step along that mean, which is the step of all nodes.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -25,10 +23,8 @@ from djgnn.model import DJGNN
 from djgnn.model.batches import BatchedDJGNN, Tables
 from djgnn.model.views import Encoding
 from djgnn.training.config import TrainConfig
+from djgnn.training.loop import Targets
 from djgnn.training.optimizer import Adam
-
-if TYPE_CHECKING:
-    from djgnn.training.loop import Targets
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,12 +4,10 @@ Everything is read from labelled nodes that were not learned from (:mod:`djgnn.t
 but for what averaging adds (:mod:`djgnn.training.evidence`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import torch
@@ -17,16 +15,14 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from djgnn import checking
+from djgnn.graph import Graph
 from djgnn.graph.checks import BINARY, METRIC_NAMES, Metric
 from djgnn.graph.convert import overflow_remark
 from djgnn.model.config import PLAIN_NAMES
 from djgnn.model.experts import kind_of
 from djgnn.training.held_out import held_out
+from djgnn.training.loop import Fitted
 from djgnn.training.selection import decision, resampled, score
-
-if TYPE_CHECKING:
-    from djgnn.graph import Graph
-    from djgnn.training.loop import Fitted
 
 DRAWS = 100
 """Resamples of the bootstrap, for scores that are not means over nodes."""

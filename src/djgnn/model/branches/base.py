@@ -1,18 +1,15 @@
 """What every branch is: an encoder of nodes, written once for all kinds of pass."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from djgnn.graph.operator import SparseOperator
-    from djgnn.model.config import ModelConfig
-    from djgnn.model.operators import GraphOperators
-    from djgnn.model.views import Encoding, View
+from djgnn.graph.operator import SparseOperator
+from djgnn.model.config import ModelConfig
+from djgnn.model.operators import GraphOperators
+from djgnn.model.views import Encoding, View
 
 
 class Branch(nn.Module):
@@ -51,7 +48,7 @@ class Branch(nn.Module):
     """Whether its loss may stay for many epochs and fall again, so that training waits longer."""
 
     @classmethod
-    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> Branch | None:
+    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> Self | None:
         """Build the branch, or return ``None`` if the configuration switches it off."""
         raise NotImplementedError
 

@@ -1,24 +1,20 @@
 """The deep branch: many layers of propagation with residuals."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from djgnn.graph.operator import SparseOperator
 from djgnn.model.branches.base import Branch, glorot
+from djgnn.model.config import ModelConfig
 from djgnn.model.dropout import add_relu_dropout, relu_dropout
 from djgnn.model.norm import layer_norm
+from djgnn.model.operators import GraphOperators
 from djgnn.model.products import crossed, times
-
-if TYPE_CHECKING:
-    from djgnn.graph.operator import SparseOperator
-    from djgnn.model.config import ModelConfig
-    from djgnn.model.operators import GraphOperators
-    from djgnn.model.views import Encoding, View
+from djgnn.model.views import Encoding, View
 
 DROPOUT = 0.2
 """After every layer: ten layers with the rate of a single one would leave nothing to learn from."""
@@ -66,7 +62,7 @@ class DeepBranch(Branch):
         self.reset_parameters()
 
     @classmethod
-    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> DeepBranch | None:
+    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> Self | None:
         """The branch of a number of ``deep`` layers."""
         rate = min(config.dropout, DROPOUT)
         sizes = (config.hidden_channels, config.deep, rate)

@@ -1,21 +1,16 @@
 """The diffusion branch: one layer, then a learned sum over many hops."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
-from djgnn.graph.operator import row_sizes
+from djgnn.graph.operator import SparseOperator, row_sizes
 from djgnn.model.branches.base import Branch, glorot
+from djgnn.model.config import ModelConfig
 from djgnn.model.dropout import relu_dropout
-
-if TYPE_CHECKING:
-    from djgnn.graph.operator import SparseOperator
-    from djgnn.model.config import ModelConfig
-    from djgnn.model.operators import GraphOperators
-    from djgnn.model.views import Encoding, View
+from djgnn.model.operators import GraphOperators
+from djgnn.model.views import Encoding, View
 
 RESTART = 0.1
 """The hops begin with the weights of a walk that returns to its start with this probability."""
@@ -57,7 +52,7 @@ class DiffusionBranch(Branch):
         self.reset_parameters()
 
     @classmethod
-    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> DiffusionBranch | None:
+    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> Self | None:
         """The branch of a number of ``diffusion`` hops."""
         sizes = (config.hidden_channels, config.diffusion, config.dropout)
         return cls(in_channels, *sizes) if config.diffusion else None

@@ -1,21 +1,17 @@
 """The homophilic branch: a GCN on the graph itself."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
+from djgnn.graph.operator import SparseOperator
 from djgnn.model.branches.base import Branch, glorot
+from djgnn.model.config import ModelConfig
 from djgnn.model.dropout import relu_dropout
+from djgnn.model.operators import GraphOperators
 from djgnn.model.products import product
-
-if TYPE_CHECKING:
-    from djgnn.graph.operator import SparseOperator
-    from djgnn.model.config import ModelConfig
-    from djgnn.model.operators import GraphOperators
-    from djgnn.model.views import Encoding, View
+from djgnn.model.views import Encoding, View
 
 
 class HomophilicBranch(Branch):
@@ -54,9 +50,7 @@ class HomophilicBranch(Branch):
         self.reset_parameters()
 
     @classmethod
-    def build(
-        cls, config: ModelConfig, in_channels: int, num_nodes: int
-    ) -> HomophilicBranch | None:
+    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> Self | None:
         """The branch of ``homophilic=True``."""
         sizes = (config.hidden_channels, config.hb_layers)
         return cls(in_channels, *sizes, config.dropout) if config.homophilic else None

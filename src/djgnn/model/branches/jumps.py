@@ -1,20 +1,16 @@
 """The jump branches: one structural filter each."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from djgnn.filters import branch_ranks
 from djgnn.model.branches.base import Branch, glorot
+from djgnn.model.config import ModelConfig
 from djgnn.model.dropout import relu_dropout
 from djgnn.model.products import product
-
-if TYPE_CHECKING:
-    from djgnn.model.config import ModelConfig
-    from djgnn.model.views import Encoding, View
+from djgnn.model.views import Encoding, View
 
 
 class JumpBranches(Branch):
@@ -67,7 +63,7 @@ class JumpBranches(Branch):
         self.reset_parameters()
 
     @classmethod
-    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> JumpBranches | None:
+    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> Self | None:
         """The branches of ``jumps=True``."""
         if not config.jumps:
             return None

@@ -1,11 +1,9 @@
 """The rows of one process: values of other nodes come from their processes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import scipy.sparse as sp
 import torch
@@ -65,7 +63,7 @@ class ShardOperators:
         """Number of nodes n of the graph."""
         return self.shard.num_nodes
 
-    def view(self, features: Features) -> ShardView:
+    def view(self, features: Features) -> "ShardView":
         """All own rows; every process must call this at the same time."""
         return ShardView.of(features, self)
 
@@ -98,14 +96,14 @@ class ShardView(View):
     homophilic: HaloOperator
 
     @classmethod
-    def of(cls, features: Features, operators: ShardOperators) -> ShardView:
+    def of(cls, features: Features, operators: ShardOperators) -> Self:
         """All own nodes."""
         shard = operators.shard
         own = torch.arange(shard.last - shard.first, device=operators.degree.device)
         matrices = (operators.adjacency, operators.homophilic)
         return cls(features, operators, own, shard.first, shard.sizes, *matrices)
 
-    def rows(self, index: Tensor) -> ShardView:
+    def rows(self, index: Tensor) -> Self:
         """The own ones among some nodes.
 
         Args:
