@@ -1,7 +1,6 @@
 """Gradient boosting (scikit-learn's) on features, their means over neighbours, and degrees."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,8 +13,8 @@ from torch import Generator, Tensor, nn
 from djgnn.baselines.base import Adjacency, Baseline, Matrix, Options
 from djgnn.baselines.matrices import row_scale
 from djgnn.checking import Count, Natural, Share
-from djgnn.model.columns import Floats, leading_directions, product
-from djgnn.model.plain import ABSENT
+from djgnn.model.columns import leading_directions, product
+from djgnn.model.plain import ABSENT, as_matrix
 from djgnn.training.config import TrainConfig
 from djgnn.training.loop import Targets
 from djgnn.training.optimizer import Adam
@@ -76,15 +75,19 @@ class Boosting(Baseline):
         """The columns that the trees see."""
         back = sp.csr_array(adjacency.T)
         ways = [adjacency, back][: 1 + bool((adjacency != back).nnz)]
-        means = [row_scale(way) for way in ways]
-        columns = neighbour_means(self.reduce(like), means, self.options.num_hops)
+        columns = [self.reduce(like)]
+        for way in ways:
+            mean, spread = row_scale(way), columns[0]
+            for _ in range(self.options.num_hops):
+                spread = product(mean, spread)
+                columns.append(spread)
         degrees = [way.sum(axis=1) for way in (adjacency, back, (adjacency + back) > 0)]
         return np.column_stack([*columns, *degrees])
 
     def reduce(self, x: Matrix) -> np.ndarray[Any, Any]:
         """The features, or where they are wider their first singular vectors, scaled."""
-        whole: Any = x.cpu().numpy() if isinstance(x, Tensor) else x.to_scipy()
-        whole, width = whole.astype(np.float64), min(self.options.components, x.shape[0])
+        whole: Any = as_matrix(x).astype(np.float64)
+        width = min(self.options.components, x.shape[0])
         if x.shape[1] > width:
             return np.asarray(whole @ leading_directions(whole, width))
         return whole.toarray() if sp.issparse(whole) else np.asarray(whole)
@@ -168,18 +171,3 @@ class BoostingPasses:
     def evaluate(self) -> Tensor:
         """Logits of all nodes."""
         return self.module.logits.clone()
-
-
-def neighbour_means(h: Floats, means: Sequence[sp.csr_array], num_hops: int) -> list[Floats]:
-    """A matrix, then for every direction its means over neighbours, over theirs, and so on.
-
-    Shapes:
-        h ``[n, w]``, means ``[n, n]`` (rows that sum to 1), result ``[n, w]`` each.
-    """
-    found = [h]
-    for mean in means:
-        spread = h
-        for _ in range(num_hops):
-            spread = product(mean, spread)
-            found.append(spread)
-    return found

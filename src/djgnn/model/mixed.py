@@ -110,7 +110,8 @@ class Mixed(nn.Module):
         return self._by_rows(self._combine, logits, fold, dim=0)
 
     def _combine(self, logits: Sequence[Tensor], fold: Tensor | None) -> Tensor:
-        return self._offset(self._mixture(self._tempered(logits), fold))
+        answer = self._mixture(self._tempered(logits), fold)
+        return (answer + self.offsets).log_softmax(dim=1) if self.offsets.any() else answer
 
     def _by_rows(
         self,
@@ -141,9 +142,6 @@ class Mixed(nn.Module):
         if not self.product:
             return own
         return torch.logaddexp(own, self._agreed(each, fold) + self.product.to(each.dtype).log())
-
-    def _offset(self, answer: Tensor) -> Tensor:
-        return (answer + self.offsets).log_softmax(dim=1) if self.offsets.any() else answer
 
     def _factor(self, each: Tensor, fold: Tensor | None) -> Tensor | float:
         """What the offsets multiply the probability of every class by."""

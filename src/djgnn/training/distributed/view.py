@@ -286,8 +286,7 @@ class ShardParts(Parts):
             found = self._group.shared(lambda: Parts(self._given).twins(treatment, look))
             return found.to(self._kind[1])
 
-        own: TwinClasses = self._once(("shared twins", look and treatment), make)
-        return own
+        return self._once(("shared twins", look and treatment), make)
 
     def operators(  # type: ignore[override]
         self,
