@@ -77,14 +77,6 @@ def give_back() -> None:
         library.malloc_trim(0)
 
 
-def _give_back_gpu() -> None:
-    """Return what is free there, if it is much: the next expert has tensors of other sizes."""
-    import torch
-
-    if torch.cuda.is_initialized() and torch.cuda.memory_reserved() > GPU_KEPT:  # type: ignore[no-untyped-call]
-        torch.cuda.empty_cache()
-
-
 def drop_weights(module: nn.Module) -> None:
     """Give back the memory of large weights, whose values nobody asks for again.
 
@@ -135,6 +127,8 @@ def training_memory(largest: int) -> Iterator[Callable[[int], None]]:
     Args:
         largest: Bytes of the largest tensor of a step.
     """
+    from torch import cuda
+
     library, kept = c_library(), MAPPED < largest <= KEPT
     last = -1.0
 
@@ -142,7 +136,9 @@ def training_memory(largest: int) -> Iterator[Callable[[int], None]]:
         nonlocal last
         if epoch == 0:
             gc.collect()  # an optimiser of an earlier training may still be in a cycle
-            _give_back_gpu()
+            # Of a GPU if it is much: the next expert has tensors of other sizes.
+            if cuda.is_initialized() and cuda.memory_reserved() > GPU_KEPT:  # type: ignore[no-untyped-call]
+                cuda.empty_cache()
         if library is None:
             return
         if epoch == 0 or (not kept and time.monotonic() - last >= EVERY):

@@ -85,6 +85,7 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
         top[i] = [first, *top[i][top[i] != first]][: top.shape[1]]
     names = data.graph.names()
     told = {key: column.gather(chosen) for key, column in data.predictions.items()}
+    said = {key for key, column in data.predictions.items() if (column != "").any()}
     jumps = zip(data.branches, data.alpha.values(), strict=False)  # which come first in alpha
     branches = [ranks[:MOST_OF_A_JUMP] if alpha > 0 else () for ranks, alpha in jumps]
     columns = sorted({rank for ranks in branches for rank in ranks})
@@ -98,7 +99,7 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
         "labels": pack_index(data.labels + 1, classes + 1),
         "predicted": pack_index(data.predicted, classes),
         "part": pack_index(data.part, len(PARTS)),
-        **{to: told[key].to_list() if _any(data, key) else None for key, to in LISTED.items()},
+        **{to: told[key].to_list() if key in said else None for key, to in LISTED.items()},
         **{key: pack([float(text) for text in told[key]], "f4") for key in SHARES},
         "top": pack_index(top, classes),
         "probabilities": pack(np.take_along_axis(data.probabilities[chosen], top, axis=1), "f4"),
@@ -115,11 +116,6 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
         "branches": branches,
         "edges": _edges(data),
     }
-
-
-def _any(data: RunData, key: str) -> bool:
-    """Whether a column of the predictions is there and says anything of any node."""
-    return key in data.predictions and bool((data.predictions[key] != "").any())
 
 
 def _edges(data: RunData) -> dict[str, Any]:

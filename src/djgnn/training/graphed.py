@@ -85,11 +85,6 @@ class Captured:
         here.wait_stream(side)
         return result
 
-    def _generators(self) -> list[torch.Generator]:
-        """The generators that a capture registers: the given one and torch's own."""
-        own = torch.cuda.default_generators[torch.cuda.current_device()]
-        return [own] if self.generator is None else [own, self.generator]
-
     def _capture(self, run: Run) -> bool:
         graph = torch.cuda.CUDAGraph()
         if self.generator is not None:
@@ -98,7 +93,9 @@ class Captured:
         for group in groups:
             group["capturable"] = True
         torch.cuda.synchronize()
-        saved = [(each, each.get_state()) for each in self._generators()]
+        own = torch.cuda.default_generators[torch.cuda.current_device()]
+        registered = [own] if self.generator is None else [own, self.generator]
+        saved = [(each, each.get_state()) for each in registered]
         try:
             with torch.cuda.graph(graph, stream=_side_stream(torch.cuda.current_device())):
                 self._result = run()

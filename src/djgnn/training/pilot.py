@@ -111,16 +111,16 @@ def expected_epochs(
         training: How to train.
         seed: Of weights and dropout.
     """
-    nodes = targets.train.numel()
-    usual = {kind: usual_epochs(kind, nodes, training) for kind in map(_kind, trained)}
+    nodes, kinds = targets.train.numel(), [kind_of(own.name) for own in trained]
+    usual = {kind: usual_epochs(kind, nodes, training) for kind in kinds}
     if training.patience != "auto" or not isinstance(trained[0].model, DJExperts):
         return dict(usual)
     whole = sum(seconds[kind] * epochs for kind, epochs in usual.items())
     left = min(MOST_SECONDS, max(LEAST_SECONDS, SHARE * whole))
     found: dict[str, float] = {}
     rival = math.inf
-    for own in sorted(trained, key=lambda own: _turn(_kind(own), seconds)):
-        kind = _kind(own)
+    for own in sorted(trained, key=lambda own: _turn(kind_of(own.name), seconds)):
+        kind = kind_of(own.name)
         affordable = int(left / seconds[kind])
         if kind == "hops":
             affordable = SHORT if affordable else 0
@@ -134,10 +134,6 @@ def expected_epochs(
             factor = found[other] / usual[other] if other in found else 1.0
             found[kind] = max(LEAST_PATIENCE + 1, epochs * factor**RESEMBLANCE)
     return {kind: min(epochs, training.epochs) for kind, epochs in found.items()}
-
-
-def _kind(own: Member) -> str:
-    return kind_of(own.name)
 
 
 def _turn(kind: str, seconds: Mapping[str, float]) -> tuple[int, float]:
