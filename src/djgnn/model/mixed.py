@@ -6,7 +6,7 @@ from itertools import repeat
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 LEAST = 1e-9
 """The probability below which an expert has no more say in the product."""
@@ -60,7 +60,7 @@ class Mixed(nn.Module):
         """The experts in the order of their weights."""
         return tuple(self.experts)
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """Initialise all experts; equal weights, no temperature, no product, no offsets."""
         for expert in self.experts.values():
             expert.reset_parameters(generator)  # type: ignore[operator]

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from djgnn.graph.arrivals import Arrivals
 from djgnn.graph.operator import SparseOperator
@@ -57,7 +57,7 @@ class TableExpert(nn.Module):
         """The expert of a model: of features, classes, nodes, and whether edges are directed."""
         return cls(*sizes)
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """No label is known, all classes are equal."""
         with torch.no_grad():
             self.prior.fill_(1 / max(1, self.out_channels))
@@ -73,7 +73,7 @@ class TableExpert(nn.Module):
         self.prior.copy_(share / share.sum())
 
     def forward(
-        self, x: Any, graph: WholeGraph, generator: torch.Generator | None = None
+        self, x: Any, graph: WholeGraph, generator: Generator | None = None
     ) -> tuple[Tensor, Tensor]:
         """Logits of all nodes; there is no pump loss."""
         return self.table_logits(*self.whole(x, graph)), self.prior.new_zeros(())
@@ -192,7 +192,7 @@ class LabelPropagation(PlainExpert):
         super().__init__(in_channels, out_channels, num_nodes, directed)
         self.register_buffer("reach", torch.zeros((), dtype=torch.float64))
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """No label, no reach."""
         super().reset_parameters()
         self.reach.zero_()

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from djgnn.graph.operator import SparseOperator, row_entries, take_rows
 from djgnn.model.columns import (
@@ -88,7 +88,7 @@ class Profile(TableExpert):
         own = (config.hidden_channels, config.dropout)
         return cls(in_channels, out_channels, num_nodes, directed, *own)
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """Uniform in one over the root of the inputs; no label."""
         super().reset_parameters()
         for weight, bias in ((self.head, self.bias), *zip(self.weights, self.biases, strict=True)):
@@ -145,7 +145,7 @@ class Profile(TableExpert):
     def decide(
         self,
         blocks: Blocks,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
         parts: Parts | tuple[None, ...] = (None,) * 4,
     ) -> Tensor:
         """Logits of the rows of the blocks, ``[rows, classes]``; `parts` come from `of_nodes`."""
@@ -156,7 +156,7 @@ class Profile(TableExpert):
         return product(h, self.head) + self.bias
 
     def forward(
-        self, x: Any, graph: WholeGraph, generator: torch.Generator | None = None
+        self, x: Any, graph: WholeGraph, generator: Generator | None = None
     ) -> tuple[Tensor, Tensor]:
         """Logits of all nodes; there is no pump loss."""
         own = x if graph.features is None else graph.features

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Generator, Tensor
 
 from djgnn.model.columns import (
     EVERY,
@@ -65,7 +65,7 @@ class TreeTable(PlainExpert):
         self.register_buffer("vectors", torch.zeros(num_nodes, ways * min(PLACES, num_nodes - 1)))
         self.register_buffer("power", torch.zeros(()))
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """No label, and nothing learned from any."""
         super().reset_parameters()
         for name, buffer in self.named_buffers():

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from djgnn.errors import InputError
 from djgnn.graph.files import flush, readable_file
@@ -155,7 +155,7 @@ class Checkpoint:
         progress: Progress,
         module: nn.Module,
         optimizer: Adam,
-        generator: torch.Generator | None,
+        generator: Generator | None,
     ) -> None:
         """Write the file anew; an older one stays until the new one is complete on disk.
 
@@ -205,7 +205,7 @@ class Checkpoint:
         self,
         module: nn.Module,
         optimizer: Adam,
-        generator: torch.Generator | None,
+        generator: Generator | None,
     ) -> Progress:
         """Put a run back to where it was; a fresh start if there is no file.
 

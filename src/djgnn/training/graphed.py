@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from djgnn.jumps.engines import on_tiles
 from djgnn.jumps.triton_search import capturable, uses_triton
@@ -56,7 +56,7 @@ class Captured:
 
     def __init__(
         self,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
         optimizer: Adam | None = None,
     ) -> None:
         self.generator, self.optimizer = generator, optimizer
@@ -117,8 +117,8 @@ def _side_stream(device: int) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
-def _reset(generator: torch.Generator, state: Tensor) -> None:
+def _reset(generator: Generator, state: Tensor) -> None:
     """Reset a generator that a failed capture left registered."""
-    fresh = torch.Generator(generator.device)
+    fresh = Generator(generator.device)
     fresh.set_state(state)
     generator.graphsafe_set_state(fresh.graphsafe_get_state())

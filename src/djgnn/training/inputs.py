@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from djgnn.errors import InputError
 from djgnn.graph import Graph
@@ -129,9 +129,9 @@ def blank_djgnn(config: RunConfig, graph: Graph | Facts) -> DJGNN | DJExperts:
         raise InputError(f"{facts.name}: {error}") from error
 
 
-def seeded(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
+def seeded(seed: int, device: torch.device | str = "cpu") -> Generator:
     """A generator of one device, from a seed."""
-    return torch.Generator(device).manual_seed(seed)
+    return Generator(device).manual_seed(seed)
 
 
 def initialize(module: nn.Module, seed: int) -> None:

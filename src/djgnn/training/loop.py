@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from djgnn.errors import InputError
 from djgnn.graph import Graph, Split
@@ -154,7 +154,7 @@ def fit(
     inputs: tuple[Any, Any],
     targets: Targets,
     config: TrainConfig,
-    generator: torch.Generator | None = None,
+    generator: Generator | None = None,
     hooks: Hooks | None = None,
     rival: Callable[[], float] = lambda: math.inf,
     hopeless: float = math.inf,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Generator, Tensor
 
 from djgnn.model.columns import Floats
 from djgnn.model.operators import WholeGraph, at_once
@@ -40,7 +40,7 @@ class StepPasses:
         self._steps: Iterator[Floats | Tensor] | None = None
         self._logits = torch.empty(0)
 
-    def update(self, optimizer: Adam, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    def update(self, optimizer: Adam, generator: Generator | None) -> tuple[Tensor, Tensor]:
         """The next step."""
         module, targets = self.module, self.targets
         seed = 0 if generator is None else generator.initial_seed()

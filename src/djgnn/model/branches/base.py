@@ -3,8 +3,7 @@
 import math
 from typing import ClassVar, Self
 
-import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from djgnn.graph.operator import SparseOperator
 from djgnn.model.config import ModelConfig
@@ -65,7 +64,7 @@ class Branch(nn.Module):
         """One name per block of `hidden_channels` columns."""
         return (self.name,)
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """Initialise all weights."""
         raise NotImplementedError
 
@@ -73,9 +72,7 @@ class Branch(nn.Module):
         """The first half of a pass, one row per node that the rows of the view need."""
         raise NotImplementedError
 
-    def forward(
-        self, encoding: Encoding, view: View, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, encoding: Encoding, view: View, generator: Generator | None = None) -> Tensor:
         """The second half: the embedding of the rows, with dropout while training."""
         raise NotImplementedError
 
@@ -84,9 +81,7 @@ class Branch(nn.Module):
         return None
 
 
-def glorot(
-    weight: Tensor, fan_in: int, fan_out: int, generator: torch.Generator | None = None
-) -> None:
+def glorot(weight: Tensor, fan_in: int, fan_out: int, generator: Generator | None = None) -> None:
     """Uniform in +-sqrt(6 / (fan_in + fan_out)), in place."""
     bound = math.sqrt(6 / max(fan_in + fan_out, 1))
     nn.init.uniform_(weight, -bound, bound, generator=generator)

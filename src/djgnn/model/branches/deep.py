@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from djgnn.graph.operator import SparseOperator
 from djgnn.model.branches.base import Branch, glorot
@@ -72,7 +72,7 @@ class DeepBranch(Branch):
         """Faster, many layers first forget their input; of few nodes they learn each by heart."""
         return (0.3, 1.0) if many else (1.0, 10.0)
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """Layers uniform in +-1/sqrt(fan in), the first Glorot; norms the identity."""
         width = self.weight.shape[1]
         glorot(self.weight, self.weight.shape[0], width, generator)
@@ -88,9 +88,7 @@ class DeepBranch(Branch):
         h: Tensor = view.features @ self.weight[:-1] + view.degrees * self.weight[-1] + self.bias
         return h
 
-    def forward(
-        self, encoding: Encoding, view: View, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, encoding: Encoding, view: View, generator: Generator | None = None) -> Tensor:
         """All layers over all sources, then the rows."""
         width, how = self.weight.shape[1], (self.dropout, self.training, generator, view.windows[0])
         h = relu_dropout(encoding.parts[self.name].clone(), *how)

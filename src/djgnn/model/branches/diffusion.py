@@ -3,7 +3,7 @@
 from typing import Self
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from djgnn.graph.operator import SparseOperator, row_sizes
 from djgnn.model.branches.base import Branch, glorot
@@ -61,7 +61,7 @@ class DiffusionBranch(Branch):
         """Faster: its features are small."""
         return 3.0, 1.0
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """Glorot, biases zero; hops as a walk with restart weighs them."""
         glorot(self.weight, self.weight.shape[0], self.weight.shape[1], generator)
         nn.init.zeros_(self.bias)
@@ -77,9 +77,7 @@ class DiffusionBranch(Branch):
         h: Tensor = (view.features @ self.weight) / row_sizes(view.features) + self.bias
         return h
 
-    def forward(
-        self, encoding: Encoding, view: View, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, encoding: Encoding, view: View, generator: Generator | None = None) -> Tensor:
         """Activation, then one product per hop."""
         h = encoding.parts[self.name].clone()
         h = relu_dropout(h, self.dropout, self.training, generator, view.windows[0])

@@ -3,7 +3,7 @@
 from typing import Self
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from djgnn.filters import branch_ranks
 from djgnn.model.branches.base import Branch, glorot
@@ -76,7 +76,7 @@ class JumpBranches(Branch):
         """``jump0``, ``jump1``, ..."""
         return tuple(f"jump{k}" for k in range(self.num_branches))
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """Glorot for each branch alone, rows of A as in the structure branch; biases zero."""
         if self.inner is not None:
             features, rows = self.inner["features"], self.inner["rows"]
@@ -95,9 +95,7 @@ class JumpBranches(Branch):
         seen = seen + view.source_rows @ self.inner["rows"]
         return seen.add_(self.inner["bias"])
 
-    def forward(
-        self, encoding: Encoding, view: View, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, encoding: Encoding, view: View, generator: Generator | None = None) -> Tensor:
         """Aggregate through the filters; bias, ReLU and dropout in place."""
         (before, after), h = view.windows, encoding.parts[self.name]
         if self.inner is not None:

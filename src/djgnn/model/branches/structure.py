@@ -4,7 +4,7 @@ import math
 from typing import Self
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from djgnn.graph.operator import SparseOperator
 from djgnn.model.branches.base import Branch
@@ -47,7 +47,7 @@ class StructureBranch(Branch):
         """The branch of ``structure=True``."""
         return cls(num_nodes, config.hidden_channels, config.dropout) if config.structure else None
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """Uniform in +-1/sqrt(n), as a linear layer over rows of A."""
         bound = 1 / math.sqrt(self.weight.shape[0])
         nn.init.uniform_(self.weight, -bound, bound, generator=generator)
@@ -57,9 +57,7 @@ class StructureBranch(Branch):
         """Nothing: rows of A are all that it reads."""
         return self.weight.new_empty(0)
 
-    def forward(
-        self, encoding: Encoding, view: View, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, encoding: Encoding, view: View, generator: Generator | None = None) -> Tensor:
         """One product with rows of A."""
         h = (view.adjacency @ self.weight).add_(self.bias)
         return relu_dropout(h, self.dropout, self.training, generator, view.windows[1])
