@@ -33,7 +33,7 @@ class Estimate:
     """Seconds that a training will take, from the members of the mixture that have ended.
 
     Members of the same kind take the same time in every fold. In the first fold those to come are
-    taken to be dearer or cheaper than those that have ended as ``COST`` says; which of them the
+    taken to be slower or faster than those that have ended as ``COST`` says; which of them the
     other folds train is known after it.
 
     Args:
@@ -194,7 +194,7 @@ class Stages:
 
     def _show(self, name: str) -> None:
         left, gone = self.left(), self.clock() - self.start
-        if left is not None:  # never back, whatever was thought before
+        if left is not None:  # the bar never moves backwards
             self.share = max(self.share, gone / max(gone + left, 1e-9))
         total = 1.0 if self.share else None
         self.bar.update(self.task, description=escape(name), total=total, completed=self.share)

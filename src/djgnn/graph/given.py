@@ -66,7 +66,7 @@ def labelled_nodes(source: Any, nodes: Any, y: Any) -> tuple[Graph, NDArray[Any]
         y: Their labels.
 
     Raises:
-        InputError: If something is no node, or a label is missing or not allowed.
+        InputError: If something is not a node, or a label is missing or not allowed.
     """
     if y is None:
         raise InputError("y: give the labels of the nodes in X; the graph's own are not looked at")

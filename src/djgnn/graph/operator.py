@@ -206,7 +206,7 @@ def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int
 
 @cache
 def _warn_once() -> None:
-    """Let torch say unheard, once for the process, that CSR is in beta and its checks are off."""
+    """Have torch give its one-time warnings about CSR tensors here, where they are ignored."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         zero = torch.zeros(1, dtype=torch.int64)

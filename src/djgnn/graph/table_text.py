@@ -1,4 +1,4 @@
-"""Text files as tables: encoding, separator, comments and header are found out, or were said."""
+"""Text files as tables: encoding, separator, comments and header are detected, or given."""
 
 import csv
 import io
@@ -67,7 +67,7 @@ def read_text(file: Path, separator: str | None = None) -> Table:
 
     Args:
         file: The file.
-        separator: One of ``SEPARATORS`` or the character itself; found out by default.
+        separator: One of ``SEPARATORS`` or the character itself; detected by default.
 
     Raises:
         InputError: If the file is empty, packed, binary, ragged, or has an open quote.

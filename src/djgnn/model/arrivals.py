@@ -126,7 +126,7 @@ class ExpertMemory:
     def logits(self, new: Arrivals, x: Features) -> Tensor:
         """Logarithms of the mixture's probabilities of new nodes, see :meth:`Memory.logits`."""
         blank = self.module.weights.new_zeros(new.num_nodes, self.module.out_channels)
-        counts = self.module.influence()[:, 0, 0].tolist()  # who has none is not asked
+        counts = self.module.influence()[:, 0, 0].tolist()  # experts without any are skipped
         memories = zip(self.experts.values(), counts, strict=True)
         return self.module.combine([m.logits(new, x) if c else blank for m, c in memories])
 

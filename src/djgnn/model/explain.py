@@ -1,5 +1,5 @@
-"""Why a node got its class: exact shares of the experts, contributions of their branches, and who
-stands behind each.
+"""Why a node got its class: exact shares of the experts, contributions of their branches, and the
+neighbours behind each.
 """
 
 from collections.abc import Mapping

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 LEAST = 1e-9
-"""The probability below which an expert has no more say in the product."""
+"""The least probability that an expert gives in the product."""
 ROWS = 1 << 16
 """Nodes whose answers are mixed at a time."""
 
@@ -79,8 +79,8 @@ class Mixed(nn.Module):
 
         Args:
             logits: Of each expert.
-            fold: The fold of every node, -1 for none. A node of a fold hears only the members that
-                did not learn from it.
+            fold: The fold of every node, -1 for none. A node of a fold is predicted only by the
+                members that did not learn from it.
 
         Shapes:
             logits ``[n, classes]`` each, fold ``[n]``, result ``[experts, n, classes]``.

@@ -57,7 +57,7 @@ class GraphOperators:
 
 
 def at_once(work: Callable[[], Any]) -> Any:
-    """Do it here."""
+    """Call it in this process."""
     return work()
 
 

@@ -153,7 +153,7 @@ class PlainExpert(TableExpert):
     def steps(self, x: Any, near: Surroundings, seed: int) -> Iterator[Floats | Tensor]:
         """Learn from the labels, epoch after epoch; the probabilities of all nodes after each.
 
-        An expert that was restored goes on from where it was.
+        A restored expert continues from where it was.
         """
         yield self.probabilities(x, near)
 
@@ -167,15 +167,15 @@ class ClassShares(PlainExpert):
 
 
 class LabelPropagation(PlainExpert):
-    r"""Labels of the training nodes, handed on along the edges in both directions.
+    r"""Labels of the training nodes, propagated along the edges in both directions.
 
     .. math::
         f_i = \alpha \sum_j M_{ij} f_j + (1 - \alpha) \pi \quad
         (i \text{ without label}), \qquad f_i = e_{y_i} \quad (i \text{ a training node}),
 
     with the mean M over neighbours and the class shares :math:`\pi`, which nodes without
-    neighbours have. The answer is the right-hand side for every node: one that is labelled hears
-    the others. How far labels reach, :math:`\alpha`, is chosen on validation nodes.
+    neighbours have. The answer is the right-hand side for every node: a labelled one is predicted
+    from the others. How far labels reach, :math:`\alpha`, is chosen on validation nodes.
 
     Reference:
         Zhu, Ghahramani, Lafferty: Semi-supervised learning using Gaussian fields and harmonic

@@ -170,7 +170,7 @@ class Profile(TableExpert):
 
 
 REACHES, STEPS = (0.5, 0.85, 0.97), 30
-"""Of every influence how much is handed on, and how many steps."""
+"""Shares of influence that are passed on at each step, and how many steps."""
 _NUMBERS = {True: 10 + len(REACHES), False: 5 + len(REACHES)}
 
 
@@ -208,7 +208,7 @@ def influence(near: Surroundings, reaches: Sequence[float]) -> list[Floats]:
 
     Args:
         near: Who is near whom; of known nodes the number d of targets counts no later ones.
-        reaches: The shares :math:`\beta` that are handed on.
+        reaches: The shares :math:`\beta` that are passed on.
 
     Shapes:
         results ``[n]``.

@@ -27,7 +27,7 @@ LEAK_SHARE, LEAK_ENTRIES = 0.1, 2
 EMPTY_ROWS = 0.1
 SPREAD = ("median", "low", "high")
 ROUGH = 0.05
-"""Residual of eigenvectors that clusters are not looked for with."""
+"""Residual above which eigenvectors are not clustered."""
 
 
 def measure_graph(graph: Graph, seed: int = 0, structural: bool = True) -> dict[str, Any]:

@@ -36,7 +36,7 @@ MOST_OF_A_JUMP = 4
 ADJACENCY_BYTES = 5 << 20
 SAMPLE_SIZE = 1_000
 ROUGH = 1e-2
-"""Residual of eigenvectors that U is not compared with."""
+"""Residual above which U is not compared with eigenvectors."""
 _KINDS = {"f4": "<f4", "i2": "<i2", "u1": "<u1", "u2": "<u2", "u4": "<u4"}
 
 

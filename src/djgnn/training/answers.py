@@ -1,4 +1,4 @@
-"""What a trained model answers for the nodes that are asked for, and the share that is right."""
+"""Predictions of a stored model for the nodes asked for, and their accuracy."""
 
 import dataclasses
 import warnings

@@ -1,4 +1,4 @@
-"""Confidence that can be believed: a temperature and a curve from validation, and their check."""
+"""Calibrated confidence: a temperature and a curve fitted on validation, and their check."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -134,8 +134,8 @@ class Calibration:
     def fit(cls, logits: NDArray[np.float32], y: NDArray[np.int64]) -> Self:
         """Temperature, and from 30 nodes on the isotonic regression of being right on confidence.
 
-        As with the temperature, nodes that are all right, or all wrong, are no certainty: accuracy
-        lies between 1 / (m + 2) and (m + 1) / (m + 2).
+        As with the temperature, nodes that are all right, or all wrong, do not prove certainty:
+        accuracy lies between 1 / (m + 2) and (m + 1) / (m + 2).
 
         Shapes:
             logits ``[m, classes]``, y ``[m]``; of nodes that were not trained on.

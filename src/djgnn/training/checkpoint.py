@@ -26,7 +26,7 @@ from djgnn.training.progress import EpochRecord, Progress
 
 FORMAT = "djgnn-checkpoint-1"
 NUMBERS = len(dataclasses.fields(EpochRecord)) - 1
-"""Of an epoch; whose it was, the stage of the checkpoint says."""
+"""Numbers of an epoch; its expert is that of the checkpoint's stage."""
 
 
 def fingerprint(*parts: Any) -> str:
@@ -50,7 +50,7 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path, about: dict[str, str
 
 @contextmanager
 def written(path: Path) -> Iterator[None]:
-    """A full disk is an `OSError`, though safetensors has an error of its own.
+    """Turn errors of safetensors, such as a full disk, into an `OSError`.
 
     Raises:
         OSError: If the file cannot be written.
@@ -103,7 +103,7 @@ class _Writer:
 class Checkpoint:
     """One file that follows a run.
 
-    On a GPU what is kept of a training that has ended is written while the next one goes on;
+    On a GPU what is kept of a training that has ended is written while the next one runs;
     :meth:`finish` waits for it.
 
     Args:
@@ -253,7 +253,7 @@ class Checkpoint:
 
 
 def threads_before(folder: Path) -> int | None:
-    """How many threads the run used whose checkpoints are in a folder; ``None`` if none says."""
+    """How many threads the run in a folder of checkpoints used; ``None`` if none records it."""
     for path in sorted(folder.glob("*.safetensors")):
         with suppress(InputError, OSError, RecursionError, SafetensorError, TypeError, ValueError):
             with safe_open(readable_file(path), framework="pt") as file:

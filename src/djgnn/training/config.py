@@ -99,10 +99,10 @@ class TrainConfig:
     ) -> bool:
         """Whether training has waited long enough.
 
-        With ``patience="auto"`` it goes on while the validation loss falls by half a percent in as
-        many epochs as it has taken so far, but at least in 25 and at most in 50. After its first 50
-        epochs an expert that is more than a tenth behind another must gain two percent in 25, and
-        so much that four times as much again would catch up.
+        With ``patience="auto"`` it continues while the validation loss falls by half a percent in
+        as many epochs as it has taken so far, but at least in 25 and at most in 50. After its first
+        50 epochs an expert that is more than a tenth behind another must gain two percent in 25,
+        and so much that four times as much again would catch up.
 
         Args:
             losses: On validation, of all epochs so far.
@@ -110,10 +110,9 @@ class TrainConfig:
             rival: The lowest validation loss of other experts.
             hopeless: So many times the rival's loss a training must be below after 25 epochs, and
                 before, from the sixth on, so many times more as the square of 25 / epochs.
-            chance: The loss of who knows the class shares alone. A training that has not learned
-                more yet has 50 epochs to begin with it: some networks stay there for long. After
-                them it is behind, too, if it has learned less than three quarters of what the rival
-                has, beyond the class shares.
+            chance: The loss of predicting the class shares. A training that has not improved on it
+                has 50 epochs to do so: some networks stay there for long. After them it is behind,
+                too, if it has improved on it by less than three quarters of what the rival has.
             soon: Whether an expert that is behind is given up after 25 epochs, if twice what it
                 gained in the last ten would not catch up.
             fast: Whether its learning rate grows: then it waits for at most 30 epochs, not 50.

@@ -1,4 +1,4 @@
-"""What a fit will cost here: a few epochs of every expert are timed, the rest is experience."""
+"""What a fit will cost here: a few epochs of every expert are timed, the rest is extrapolated."""
 
 import time
 from collections.abc import Sequence
@@ -49,8 +49,9 @@ class CostEstimate:
     `least_seconds` is for a run that stops as early as its patience allows and gives its experts up
     after the first fold. Both are of networks alone, as is `memory_mib`, beside libraries and data.
 
-    `expected_seconds` and `peak_mib` are of the whole command as experience has it: start, reading,
-    checks, all experts with early stopping, calibration, predictions, page; `phases` parts them.
+    `expected_seconds` and `peak_mib` are of the whole command, by measurements on other graphs:
+    start, reading, checks, all experts with early stopping, calibration, predictions, page;
+    `phases` divides the seconds.
     """
 
     epochs: int

@@ -27,8 +27,8 @@ from djgnn.training.progress import Hooks, Progress
 HOPELESS = 3
 """With folds an expert that is so many times behind another is soon given up."""
 GROWTH = 4.0
-"""How many times its first rate a network ends with, where there are many training nodes: who still
-learns after a few epochs gets there sooner, and often further."""
+"""How many times its first rate a network ends with, where there are many training nodes: one that
+still improves after a few epochs converges sooner, and often to a lower loss."""
 
 
 @dataclass(frozen=True, eq=False)

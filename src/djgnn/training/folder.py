@@ -259,8 +259,8 @@ def write_model(
 ) -> dict[str, Any]:
     """Write what a model needs to predict again: graph, options and weights; its epochs.
 
-    Of a cross-fitted one also what it says about held-out nodes. The card comes last: it vouches
-    for every file that is in the folder by then.
+    Of a cross-fitted one also its predictions of held-out nodes. The card comes last: it has
+    the hash of every file that is in the folder by then.
 
     Returns:
         The card as written.

@@ -1,4 +1,4 @@
-"""Which columns a model lives on: what its score loses when their values change places."""
+"""Permutation importance: how much the score falls when the values of columns are shuffled."""
 
 import time
 import warnings
@@ -22,7 +22,7 @@ from djgnn.training.loop import Fitted
 from djgnn.training.selection import decision, score
 
 REPEATS, MOST_GROUPS, SECONDS = 3, 20, 10.0
-"""Permutations of a group; groups that are told apart; what it may take if nobody asked for it."""
+"""Permutations of a group; most groups; seconds it may take unless it was asked for."""
 FAR = 1.5
 """How many times as long as it may a pass must be expected to take to be ended early."""
 BLIND = ("shares", "propagation")
@@ -202,7 +202,7 @@ def _logits(
     clock: _Clock | None = None,
     blind: bool = False,
 ) -> dict[str, Tensor]:
-    """Of the members that see features, or of those that do not; the dearest first.
+    """Of the members that see features, or of those that do not; the slowest first.
 
     Raises:
         TimeoutError: If the clock says so.

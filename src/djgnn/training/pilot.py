@@ -57,11 +57,11 @@ LIKE = {
     "jumps": "rows",
     "joint": "rows",
 }
-"""Whose epochs, as multiples of what is usual, those of a costlier network resemble."""
+"""The cheaper network whose epochs, relative to the usual ones, predict those of a costlier one."""
 RESEMBLANCE = 0.8
-"""How much, in logarithms."""
+"""How closely, as an exponent of the ratio."""
 FIRST = ("features", "rows", "hops")
-"""Who is tried first, as others resemble them; then the cheapest."""
+"""Tried first, because others resemble them; then the cheapest."""
 BEST_EPOCH = 60
 """A usual best epoch, with a patience of so many epochs after it."""
 SHARE, LEAST_SECONDS, MOST_SECONDS = 0.1, 3.0, 15.0
@@ -69,7 +69,7 @@ SHARE, LEAST_SECONDS, MOST_SECONDS = 0.1, 3.0, 15.0
 SHORT, RECENT = LEAST_PATIENCE + 3, 4
 """Epochs of a trial that tells whether the loss still falls: in the last few of them."""
 LONG = 150
-"""Epochs of who goes on after them."""
+"""Epochs expected of a network whose loss still falls then."""
 
 
 def usual_epochs(kind: str, nodes: int, training: TrainConfig) -> int:

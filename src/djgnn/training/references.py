@@ -29,7 +29,7 @@ def feature_trees(
     config: TrainConfig,
     seed: int,
 ) -> Tensor | None:
-    """Logits of boosted trees on features alone, where the mixture owes something to boosting.
+    """Logits of boosted trees on features alone, where boosting has weight in the mixture.
 
     Without them trees that find in the features what a perceptron misses would count for the graph.
     As with the mixture, nodes of a fold are answered by trees that did not learn from them.

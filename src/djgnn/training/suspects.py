@@ -83,7 +83,7 @@ def _reasons(
         (np.ones(known.size), (known, y[known])), shape=(graph.num_nodes, graph.num_classes)
     )
     heard = sp.csr_array(near[nodes] @ one_hot).toarray().astype(np.int64)
-    # Class shares say the same of all nodes.
+    # Class shares are the same for all nodes.
     votes = np.array([said[rows] for kind, said in held.alone.items() if kind != "shares"])
     twins = _twins(near, y, nodes, best)
     found = []

@@ -1,4 +1,4 @@
-"""How many threads a run uses: threads that wait for each other burn the cores they wait for."""
+"""How many threads a run uses: threads that wait for each other keep their cores busy."""
 
 import math
 import os
@@ -48,8 +48,8 @@ def suitable_threads(graph: Graph, device: torch.device, known: int | None = Non
         yield before
         return
     if device.type != "cpu":
-        # The capture of a CUDA graph, which larger graphs have none of, bears no other thread.
-        # Threads that wait for each other leave some cores to what else there is to do.
+        # No other thread may run while a CUDA graph is captured; larger graphs are not captured.
+        # Some cores are left to other work.
         beside = 3 * available() // 4 if alone and graph.num_nodes > MOST_NODES else 0
         _chosen.append((before, 1, beside))
         try:

@@ -65,7 +65,7 @@ class Verdict(TypedDict):
 
 @dataclass(frozen=True, eq=False)
 class _Held:
-    """Labelled nodes that answers were not learned from, and decisions on them by who decides."""
+    """Labelled nodes that were not learned from, and what each model decides on them."""
 
     source: str
     metric: str

@@ -69,7 +69,7 @@ class DeepBranch(Branch):
         return cls(in_channels, *sizes) if config.deep else None
 
     def rates(self, many: bool) -> tuple[float, float]:
-        """Faster, many layers first forget their input; of few nodes they learn each by heart."""
+        """Slower for many nodes, or layers forget their input; for few, more decay."""
         return (0.3, 1.0) if many else (1.0, 10.0)
 
     def reset_parameters(self, generator: Generator | None = None) -> None:

@@ -58,7 +58,7 @@ class DiffusionBranch(Branch):
         return cls(in_channels, *sizes) if config.diffusion else None
 
     def rates(self, many: bool) -> tuple[float, float]:
-        """Faster: its features are small."""
+        """A higher learning rate, as its features are small."""
         return 3.0, 1.0
 
     def reset_parameters(self, generator: Generator | None = None) -> None:

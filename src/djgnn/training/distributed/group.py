@@ -165,7 +165,7 @@ def join(device: str = "auto", environment: Mapping[str, str] = os.environ) -> I
 
     Raises:
         InputError: If the environment is incomplete.
-        ProcessLostError: If the others do not come.
+        ProcessLostError: If the others do not connect.
 
     Example:
         >>> with join("cpu", {}) as group:  # without torchrun a process is alone
