@@ -79,11 +79,13 @@ class Estimate:
         seen = [kind for kind in usual if kind not in PLAIN_NAMES]
         if len(seen) < min(LEAST_SEEN, len({kind_of(n) for n in self.names} - {*PLAIN_NAMES})):
             return None
-        unit = sum(usual[kind] for kind in seen) / max(sum(map(_cost, seen)), 1e-9)
+        unit = sum(usual[kind] for kind in seen) / max(
+            sum(COST.get(kind, 1.0) for kind in seen), 1e-9
+        )
 
         def expected(name: str) -> float:
             kind = kind_of(name)
-            return usual.get(kind, unit * _cost(kind))
+            return usual.get(kind, unit * COST.get(kind, 1.0))
 
         total = min(longest, max(expected(self.current) - spent, 0.1 * spent))
         return total + sum(expected(n) * self._chance(n) for n in self.names[place + 1 :])
@@ -102,10 +104,6 @@ class Estimate:
         members = sum(kind_of(name) == "boosting" for name in self.names)
         boosting = members * sum(trees) / max(len(trees), 1)
         return max(LEAST_AFTER, AFTER * training + TREES * boosting)
-
-
-def _cost(kind: str) -> float:
-    return COST.get(kind, 1.0)
 
 
 class _Left(ProgressColumn):

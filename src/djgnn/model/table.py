@@ -1,7 +1,5 @@
 """The row of numbers that trees see of a node: features, degrees, labels around it, its place."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -158,7 +156,9 @@ class TreeTable(PlainExpert):
         """The columns, kept for the next expert that has the same, as boosting and forest of a fold
         do, and given up to it."""
         owner, table = near.made.pop("table", (None, None))
-        if owner is not None and self._same_table(owner):
+        names = ("label", "prior", "projection", "vectors")
+        same = owner is not None and type(self).columns is type(owner).columns
+        if same and all(torch.equal(getattr(self, name), getattr(owner, name)) for name in names):
             return cast(NDArray[np.float32], table)
         table = self.columns(x, near, rows)
         near.made["table"] = (self, table)
@@ -167,12 +167,6 @@ class TreeTable(PlainExpert):
     def later_logits(self, x: Any, near: Surroundings) -> Tensor:
         """Of the nodes after the known ones; the trees see no others."""
         return self.logits(self.of_table(self.table(x, near, slice(self.num_nodes, None))))
-
-    def _same_table(self, other: TreeTable) -> bool:
-        """Whether another expert has the same table, as boosting and forest of a fold do."""
-        names = ("label", "prior", "projection", "vectors")
-        equal = (torch.equal(getattr(self, name), getattr(other, name)) for name in names)
-        return type(self).columns is type(other).columns and all(equal)
 
     def some(self, x: Any, graph: WholeGraph, rows: NDArray[np.int64]) -> Tensor:
         """Logits of some nodes; the trees see no others."""

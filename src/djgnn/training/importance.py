@@ -66,7 +66,10 @@ def importance(
         return {}
     if config.training.batch_size is not None:
         return {"importance_note": "importance of features: not measured in mini-batches"}
-    passes, costs = REPEATS * len(groups), _pass_seconds(fitted)
+    # What the answers of members take, by their trainings: an epoch is about four passes.
+    seeing = (e for e in fitted.experts if e.weight > 0 and kind_of(e.name) not in BLIND)
+    costs = {each.name: each.seconds / max(1, each.epochs) / 4 for each in seeing}
+    passes = REPEATS * len(groups)
     rough = sum(costs.values()) * passes
     if rough > 3 * SECONDS and not asked:
         return _too_long(rough)
@@ -103,12 +106,6 @@ def importance(
         error = float(np.std(drops, ddof=1)) / REPEATS**0.5
         found.append({"group": name, "drop": float(np.mean(drops)), "error": error})
     return {"importance": sorted(found, key=lambda each: -each["drop"])}
-
-
-def _pass_seconds(fitted: Fitted) -> dict[str, float]:
-    """What the answers of members take, by their trainings: an epoch is about four passes."""
-    seeing = (e for e in fitted.experts if e.weight > 0 and kind_of(e.name) not in BLIND)
-    return {each.name: each.seconds / max(1, each.epochs) / 4 for each in seeing}
 
 
 class _Clock:

@@ -65,7 +65,10 @@ class ShardOperators:
 
     def view(self, features: Features) -> "ShardView":
         """All own rows; every process must call this at the same time."""
-        return ShardView.of(features, self)
+        shard = self.shard
+        own = torch.arange(shard.last - shard.first, device=self.degree.device)
+        matrices = (self.adjacency, self.homophilic)
+        return ShardView(features, self, own, shard.first, shard.sizes, *matrices)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,14 +97,6 @@ class ShardView(View):
     sizes: list[int]
     adjacency: SparseOperator
     homophilic: HaloOperator
-
-    @classmethod
-    def of(cls, features: Features, operators: ShardOperators) -> Self:
-        """All own nodes."""
-        shard = operators.shard
-        own = torch.arange(shard.last - shard.first, device=operators.degree.device)
-        matrices = (operators.adjacency, operators.homophilic)
-        return cls(features, operators, own, shard.first, shard.sizes, *matrices)
 
     def rows(self, index: Tensor) -> Self:
         """The own ones among some nodes.
