@@ -128,7 +128,7 @@ class BoostingPasses:
         self._trees: Any = None
 
     def make_trees(self, seed: int) -> Any:
-        """The classifier, without a tree; it holds back no nodes for stopping early."""
+        """The classifier, without a tree; it sets no nodes aside for early stopping."""
         from sklearn.ensemble import HistGradientBoostingClassifier
 
         o, config = self.module.options, self.config

@@ -37,8 +37,8 @@ class SplitRecord(msgspec.Struct, frozen=True, tag_field="format", tag=FORMAT, o
 
     `result` has the figures if `status` is ``"done"``, `reason` says why not otherwise. A search's
     records have no test figures. `sizes` counts training, validation and test nodes. `data_sha256`
-    is what identifies the data, see :func:`djgnn.bench.spec.data_key`. `finished` says when, in
-    UTC, as text that sorts like the time; older records do not know.
+    is what identifies the data, see :func:`djgnn.bench.spec.data_key`. `finished` is the time in
+    UTC, as text that sorts like it; older records lack it.
     """
 
     key: Text

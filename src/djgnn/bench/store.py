@@ -148,7 +148,7 @@ class Store:
         any_code: Take figures of other versions of the code where this one's are missing: of
             several the latest, by the time in the record, then by version and key.
 
-    A file that is not a record, or not the one its name says, is not used, with a warning.
+    A file that is not a record, or not the one its name says, is ignored with a warning.
 
     Raises:
         InputError: If the folder cannot be made.

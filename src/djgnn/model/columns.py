@@ -1,4 +1,4 @@
-"""The table of a graph: what one can say of a node in numbers, without a network."""
+"""Numbers that describe the nodes of a graph, without a network."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -110,7 +110,7 @@ class Surroundings:
 
     @cached_property
     def returns(self) -> Floats:
-        """What comes back to a node of two steps, the first a sum and the second a mean."""
+        """The weight with which two steps, a sum and then a mean, lead back to each node."""
         both = self.both
         if not self.mutual:
             return totals(sp.csr_array(both.multiply(self.mean.T)))
@@ -265,7 +265,7 @@ def reduction(x: Any, width: int, direct: int) -> Floats:
 
 
 def degree_profile(near: Surroundings, rows: Rows = EVERY) -> list[Floats]:
-    """What one can say of a node by the degrees around it, of some nodes.
+    """Numbers about the degrees around a node, of some nodes.
 
     Mean and spread of the logarithms of its neighbours' degrees, the mean of their means, and the
     logarithms of the sums of the degrees and of their inverses.

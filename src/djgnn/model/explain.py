@@ -293,7 +293,7 @@ def _table(
     if not isinstance(module, LabelPropagation):
         return logits, logits, ()
     bias = module.logits(module.prior.double().cpu().numpy())
-    near = [words.neighbour(*pair) for pair in module.voices(graph, node)]
+    near = [words.neighbour(*pair) for pair in module.labelled_neighbours(graph, node)]
     shown, left_out = tuple(near[:MOST_NEIGHBOURS]), max(0, len(near) - MOST_NEIGHBOURS)
     added = words.by_class(logits - bias)
     return logits, bias, (BranchPart("neighbours", 1.0, added, shown, left_out),)

@@ -69,7 +69,7 @@ class WholeGraph:
         adjacency: A as given; ``None`` on a process that has no more than its own rows.
         features: X of all nodes, where a process otherwise holds a part of it.
         shared: Does something on one of the processes and gives the result to all.
-        made: What several experts need of it, by name; whoever is first makes it.
+        made: What several experts need of it, by name; the first one makes it.
         device: Where experts are.
         symmetric: Gives the larger of A and its transpose, where others need it, too.
     """

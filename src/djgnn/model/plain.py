@@ -1,4 +1,4 @@
-"""Experts on a table of the graph, and the plain ones: what anyone would try first.
+"""Experts on a table of the graph, and the plain ones, which anyone would try first.
 
 Plain experts follow no gradient. What they have learned from the training labels are tensors, so
 that they are stored as networks are. All of them are computed whole, whatever the networks do.
@@ -26,7 +26,7 @@ STEPS, TOLERANCE = 100, 1e-4
 
 
 class TableExpert(nn.Module):
-    """An expert that sees a table of the graph: what one can say of every node, whole.
+    """An expert on a table of the graph, which is computed whole.
 
     Args:
         in_channels: Number of node features F.
@@ -224,7 +224,7 @@ class LabelPropagation(PlainExpert):
                 break
         return multiply(f) + given
 
-    def voices(self, graph: WholeGraph, node: int) -> list[tuple[int, float]]:
+    def labelled_neighbours(self, graph: WholeGraph, node: int) -> list[tuple[int, float]]:
         """The labelled neighbours of a node and their weights in its answer, largest first."""
         row = float(self.reach) * mean_normalize(surroundings(graph).both[[node]])
         known = self.label.cpu().numpy()

@@ -36,7 +36,7 @@ MOST_EXAMPLES, LEAST_EXAMPLES = 50_000, 20
 
 
 class TreeTable(PlainExpert):
-    r"""An expert that sees of a node what one can say of it in numbers.
+    r"""An expert on a table with a row of numbers for every node.
 
     The columns: features X (of wide ones the commonest, and the others reduced by an SVD), their
     means over neighbours, logarithms of degrees and the degrees around a node, the classes of
@@ -201,7 +201,7 @@ def leaves(
 
 
 def _drawn(y: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-    """About as many places as trees learn from, of every class its share, but not too few."""
+    """Places of the nodes that trees learn from: of every class its share, at least a few."""
     count = np.bincount(y)
     share = np.ceil(count * MOST_EXAMPLES / len(y)).astype(np.int64)
     order = np.random.default_rng(seed).permutation(len(y))

@@ -32,7 +32,7 @@ def claimed(path: str | Path) -> Iterator[None]:
     """
     target = Path(os.path.realpath(Path(path).expanduser()))
     if os.path.ismount(target):
-        raise InputError(f"{path}: is where a disk is mounted; name a folder inside of it")
+        raise InputError(f"{path}: is the mount point of a disk; name a folder inside it")
     made = [place for place in target.parents if not place.exists()]
     lock = target.with_name(f".{target.name}.lock")
     try:

@@ -72,8 +72,8 @@ USUAL = (0.9, 0.95, 0.99)
 def usual_promise(shares: Shares, y: NDArray[np.int64]) -> Promise:
     """The least of the usual coverages with which no set is empty, or as few as possible.
 
-    That is 0.9, or more where the model is right more often than that. Of few nodes only what they
-    can tell apart from certainty is promised.
+    That is 0.9, or more where the model is right more often than that. Few nodes cannot support a
+    promise close to 1.
 
     Shapes:
         shares ``[m, classes]``, y ``[m]``; of nodes that were not learned from.

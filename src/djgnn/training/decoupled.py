@@ -35,6 +35,6 @@ def train_pump(module: DJGNN, inputs: tuple[Any, Any], config: TrainConfig) -> f
         view.reduce(module.pump.parameters())
         optimizer.step()
         value = float(loss.detach())
-    optimizer.zero_grad()  # the next optimiser must not find this gradient
+    optimizer.zero_grad()  # the next optimiser must start without this gradient
     module.freeze_pump(view)
     return value

@@ -81,7 +81,7 @@ class _Lane:
 
 @contextmanager
 def _in_step() -> Iterator[None]:
-    """On a GPU: wait for the default stream first, and for the own one at the end."""
+    """On a GPU: wait for the default stream first, and for its own at the end."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         yield
         return

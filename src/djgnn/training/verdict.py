@@ -236,7 +236,7 @@ def _warnings(
     epochs: int,
     chance: bool,
 ) -> list[str]:
-    """What speaks against a run, each with what to do."""
+    """Warnings about a run, each with what to do."""
     said, y = [], np.asarray(graph.y)
     if chance:
         said.append(
@@ -261,7 +261,7 @@ def _warnings(
         )
     if fitted.diverged:
         cure = overflow_remark(graph) or "lower the learning rate or scale the features"
-        said.append(f"left out, for their training diverged: {', '.join(fitted.diverged)}; {cure}")
+        said.append(f"left out, as their training diverged: {', '.join(fitted.diverged)}; {cure}")
     count = zip(graph.classes(), labels.tolist(), strict=True)
     few = [f"{name} ({number})" for name, number in count if number < FEW_LABELS]
     if few:
