@@ -129,8 +129,8 @@ def training_memory(largest: int) -> Iterator[Callable[[int], None]]:
     """
     from torch import cuda
 
-    library, kept = c_library(), MAPPED < largest <= KEPT
-    last = -1.0
+    library, last = c_library(), -1.0
+    kept = library is not None and MAPPED < largest <= KEPT
 
     def release(epoch: int) -> None:
         nonlocal last
@@ -148,19 +148,17 @@ def training_memory(largest: int) -> Iterator[Callable[[int], None]]:
     if library is not None and 0 < largest <= MAPPED:
         library.mallopt(_MMAP_THRESHOLD, MAPPED)
         library.mallopt(_TRIM_THRESHOLD, _TRIM_USUAL)
-    if library is None or not kept:
+    if kept:
+        library.mallopt(_MMAP_MAX, 0)
+        library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
+    else:
         gc.freeze()  # what is there already is not searched for cycles again and again
-        try:
-            yield release
-        finally:
-            gc.unfreeze()
-            give_back()
-        return
-    library.mallopt(_MMAP_MAX, 0)
-    library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
     try:
         yield release
     finally:
-        library.mallopt(_MMAP_MAX, _MMAP_USUAL)
-        library.mallopt(_TRIM_THRESHOLD, _TRIM_USUAL)
+        if kept:
+            library.mallopt(_MMAP_MAX, _MMAP_USUAL)
+            library.mallopt(_TRIM_THRESHOLD, _TRIM_USUAL)
+        else:
+            gc.unfreeze()
         give_back()
