@@ -89,7 +89,7 @@ class Mixed(nn.Module):
 
     def _shares(self, logits: Sequence[Tensor], fold: Tensor | None) -> Tensor:
         each = self._tempered(logits)
-        own = each.exp() * self._heard(self.weights, fold).to(each.dtype)
+        own = each.exp() * self._per_node(self.weights, fold).to(each.dtype)
         if self.product:
             part = self.product.to(own.dtype) * self._part(fold).to(own.dtype)
             own = own + self._agreed(each, fold).exp() * part
@@ -98,7 +98,7 @@ class Mixed(nn.Module):
     def alone(self, logits: Sequence[Tensor], fold: Tensor | None = None) -> Tensor:
         """What of :meth:`shares` every expert adds by itself, its part of the product aside."""
         each = self._tempered(logits)
-        own = each.exp() * self._heard(self.weights, fold).to(each.dtype)
+        own = each.exp() * self._per_node(self.weights, fold).to(each.dtype)
         return own * self._factor(each, fold)
 
     def combine(self, logits: Sequence[Tensor], fold: Tensor | None = None) -> Tensor:
@@ -132,12 +132,12 @@ class Mixed(nn.Module):
         Shapes:
             fold ``[n]``, result ``[experts, n, 1]``, or ``[experts, 1, 1]`` for all nodes.
         """
-        own = self._heard(self.weights, fold)
+        own = self._per_node(self.weights, fold)
         return own + self.product * self._part(fold) if self.product else own
 
     def _mixture(self, each: Tensor, fold: Tensor | None) -> Tensor:
         """The logarithm of the mixture before the offsets of the classes."""
-        weights = self._heard(self.weights, fold).to(each.dtype)
+        weights = self._per_node(self.weights, fold).to(each.dtype)
         own = torch.logsumexp(each + weights.log(), dim=0)
         if not self.product:
             return own
@@ -153,14 +153,14 @@ class Mixed(nn.Module):
     def _agreed(self, each: Tensor, fold: Tensor | None) -> Tensor:
         """The logarithm of the product's probabilities."""
         bounded = each.clamp(min=math.log(LEAST))
-        return (bounded * self._heard(self.powers, fold)).sum(dim=0).log_softmax(dim=1)
+        return (bounded * self._per_node(self.powers, fold)).sum(dim=0).log_softmax(dim=1)
 
     def _part(self, fold: Tensor | None) -> Tensor:
         """The share of every expert in the exponents."""
-        powers = self._heard(self.powers, fold)
+        powers = self._per_node(self.powers, fold)
         return powers / powers.sum(dim=0)
 
-    def _heard(self, values: Tensor, fold: Tensor | None) -> Tensor:
+    def _per_node(self, values: Tensor, fold: Tensor | None) -> Tensor:
         """Values of every expert for every node, of the same sum: other folds have none."""
         found = values[:, None]
         if fold is not None and self.folds > 1:
