@@ -16,8 +16,8 @@ from djgnn.checking import Count, Natural, Share
 from djgnn.model.columns import leading_directions, product
 from djgnn.model.plain import ABSENT, as_matrix
 from djgnn.training.config import TrainConfig
-from djgnn.training.loop import Targets
 from djgnn.training.optimizer import Adam
+from djgnn.training.targets import Targets
 
 
 @dataclass(frozen=True)

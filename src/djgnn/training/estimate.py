@@ -16,10 +16,11 @@ from djgnn.training.config import RunConfig, TrainConfig
 from djgnn.training.experts import ALWAYS
 from djgnn.training.importance import MOST_GROUPS, REPEATS, SECONDS
 from djgnn.training.inputs import build_djgnn, initialize, seeded
-from djgnn.training.loop import Targets, fit
+from djgnn.training.loop import fit
 from djgnn.training.pilot import expected_epochs, usual_epochs
 from djgnn.training.progress import Hooks
 from djgnn.training.provenance import PeakMemory
+from djgnn.training.targets import Targets
 from djgnn.training.threads import lanes, suitable_threads
 
 LEAST_EPOCHS, MOST_EPOCHS = 3, 12

@@ -20,9 +20,10 @@ from djgnn.model.profile import Profile
 from djgnn.training.config import MANY_NODES, TrainConfig
 from djgnn.training.decoupled import prepare
 from djgnn.training.inputs import seeded
-from djgnn.training.loop import Fitted, Targets, fit
+from djgnn.training.loop import Fitted, fit
 from djgnn.training.passes import choose_passes
 from djgnn.training.progress import Hooks, Progress
+from djgnn.training.targets import Targets
 
 HOPELESS = 3
 """With folds an expert that is so many times behind another is soon given up."""

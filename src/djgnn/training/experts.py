@@ -30,10 +30,11 @@ from djgnn.training.evidence import Evidence, averaging_gain
 from djgnn.training.expert import Training, seed_of
 from djgnn.training.inputs import initialize
 from djgnn.training.lanes import in_turn
-from djgnn.training.loop import ExpertRecord, Fitted, Targets
+from djgnn.training.loop import ExpertRecord, Fitted
 from djgnn.training.mixing import learned, mixing_weights
 from djgnn.training.progress import EpochRecord, Hooks
 from djgnn.training.selection import decision, score
+from djgnn.training.targets import Targets
 from djgnn.training.threads import beside, lanes
 
 ALWAYS: tuple[str, ...] = (*PLAIN_NAMES, "features", "profile")

@@ -23,8 +23,8 @@ from djgnn.model import DJGNN
 from djgnn.model.batches import BatchedDJGNN, Tables
 from djgnn.model.views import Encoding
 from djgnn.training.config import TrainConfig
-from djgnn.training.loop import Targets
 from djgnn.training.optimizer import Adam
+from djgnn.training.targets import Targets
 
 
 @dataclass(frozen=True, eq=False)

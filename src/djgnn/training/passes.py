@@ -1,10 +1,8 @@
 """What an epoch does with a model: one update of its weights, one evaluation of all nodes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 import torch
 import torch.nn.functional as F
@@ -21,11 +19,10 @@ from djgnn.model.views import Encoding, GraphView, View
 from djgnn.pump import DiffusionPump
 from djgnn.training.config import TrainConfig
 from djgnn.training.graphed import Captured, can_be_captured, search_can_be_captured
+from djgnn.training.minibatch import BatchPasses
 from djgnn.training.optimizer import Adam
 from djgnn.training.plain import StepPasses
-
-if TYPE_CHECKING:
-    from djgnn.training.loop import Targets
+from djgnn.training.targets import Targets
 
 Losses = tuple[Tensor, Tensor]
 
@@ -88,8 +85,6 @@ def choose_passes(
             f"process (got {size})"
         )
     if size is not None and size < module.num_nodes and module.in_batches:
-        from djgnn.training.minibatch import BatchPasses
-
         return BatchPasses(module, inputs, targets, config)
     if alone and can_be_captured(module, inputs[1]):
         return CapturedPasses(module, view, targets, config)

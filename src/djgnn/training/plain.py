@@ -3,10 +3,8 @@
 Of several processes the first one does the work and gives the others what it learned.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,10 +13,8 @@ from torch import Generator, Tensor
 from djgnn.model.columns import Floats
 from djgnn.model.operators import WholeGraph, at_once
 from djgnn.model.plain import PlainExpert
-
-if TYPE_CHECKING:
-    from djgnn.training.loop import Targets
-    from djgnn.training.optimizer import Adam
+from djgnn.training.optimizer import Adam
+from djgnn.training.targets import Targets
 
 
 class StepPasses:

@@ -14,7 +14,8 @@ from djgnn.training.config import TrainConfig
 from djgnn.training.decoupled import prepare
 from djgnn.training.expert import rates_of
 from djgnn.training.inputs import seeded
-from djgnn.training.loop import Fitted, Targets, fit
+from djgnn.training.loop import Fitted, fit
+from djgnn.training.targets import Targets
 
 LEAST_WEIGHT = 0.1
 """Of boosting in the mixture: with less than that its trees are not what is ahead."""

@@ -17,10 +17,11 @@ from djgnn.training.config import TrainConfig
 from djgnn.training.decoupled import prepare
 from djgnn.training.experts import fit_experts
 from djgnn.training.inputs import seeded
-from djgnn.training.loop import Fitted, Targets, fit
+from djgnn.training.loop import Fitted, fit
 from djgnn.training.progress import Hooks
 from djgnn.training.references import feature_trees
 from djgnn.training.selection import SplitResult, judge
+from djgnn.training.targets import Targets
 from djgnn.training.threads import suitable_threads
 
 
