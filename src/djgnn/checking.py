@@ -46,14 +46,13 @@ Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, description="a whole numbe
 Score = Annotated[float, Meta(ge=0, le=100, description="a score from 0 to 100")]
 
 
-def check_fields(config: Any, place: str = "") -> None:
+def check_fields(config: Any) -> None:
     """Hold every field of a frozen dataclass against its annotation, and normalise its value.
 
     NumPy's numbers become Python's, lists become tuples where the annotation says so.
 
     Args:
         config: The instance, in its ``__post_init__``.
-        place: What to put before the name of a field in messages.
 
     Raises:
         ValueError: For the first field that does not fit.
@@ -65,9 +64,7 @@ def check_fields(config: Any, place: str = "") -> None:
         try:
             value = msgspec.convert(value, hint)
         except (msgspec.ValidationError, OverflowError):
-            raise ValueError(
-                f"{place}{name} must be {describe(hint)} (got {shorten(value)})"
-            ) from None
+            raise ValueError(f"{name} must be {describe(hint)} (got {shorten(value)})") from None
         object.__setattr__(config, name, value)
 
 

@@ -40,7 +40,7 @@ class DataNotFoundError(InputError):
 
 
 class ProcessLostError(RuntimeError):
-    """Another process of the same run is gone, or never came."""
+    """Another process of the same run has ended, or never connected."""
 
 
 class DJGNNWarning(UserWarning):
@@ -69,7 +69,7 @@ class DamagedRecordWarning(DJGNNWarning):
 
 
 class DoubtfulLabelWarning(DJGNNWarning):
-    """Two classes look like one, one like none, or a word for no label never occurs."""
+    """Two classes look alike, one looks like a missing label, or a word for those never occurs."""
 
 
 class UnseenCategoryWarning(DJGNNWarning):

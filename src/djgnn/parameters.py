@@ -1,7 +1,5 @@
 """What the parameters of `DJClassifier` stand for: a seed, a configuration, folds or a split."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

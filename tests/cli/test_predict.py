@@ -16,7 +16,7 @@ import pytest
 from tests.reseal import reseal
 
 from djgnn.graph import heterophilic_sbm, read_npz, write_npz
-from djgnn.training.conformal import class_sets
+from djgnn.training.conformal import coded_sets
 from djgnn.training.folder import read_card
 
 FAST = ("--set", "epochs=10", "--set", "hidden_channels=8", "--device", "cpu", "--no-report")
@@ -102,8 +102,9 @@ def test_new_nodes_have_sets_by_the_thresholds_of_the_run(
     assert (card["coverage"], card["by"]) == (0.9, "all")
     classes = read_card(runs / "weighted")["data"]["classes"]
     given = np.array([[float(row[f"p({name})"]) for name in classes] for row in rows])
-    wanted = class_sets(card, given.astype(np.float32), [row["node"] for row in rows], classes)
-    assert [row["set"] for row in rows] == wanted
+    names = [row["node"] for row in rows]
+    texts, place = coded_sets(card, given.astype(np.float32), names, classes)
+    assert [row["set"] for row in rows] == [texts[i] for i in place]
     shutil.copytree(runs / "weighted", tmp_path / "old")
     file = tmp_path / "old" / "result.json"
     later = ("sets", "verdict", "files")

@@ -127,13 +127,14 @@ def test_a_mixture_places_new_nodes_by_all_of_its_experts(directed: bool) -> Non
         wide_apart(expert)
     module.weights.copy_(torch.linspace(1, 2, len(module.names)) / 1.5 / len(module.names))
     operators = module.double().operators(Parts(known.adjacency, torch.float64))
-    m = remember(module, inputs[0].double(), operators)
+    whole = (inputs[0].double(), operators)
+    known_by = [Memory(e, *module.inputs_of(n, whole)) for n, e in module.experts.items()]
     new, _ = arrivals(later, known)
-    found = m.logits(new, dense(new.x))
+    found = remember(module, *whole).logits(new, dense(new.x))
     with torch.no_grad():
         shares = [
             w * dense_arrivals(each, known, later).softmax(dim=1)[known.num_nodes :]
-            for w, each in zip(module.weights, m.experts.values(), strict=True)
+            for w, each in zip(module.weights, known_by, strict=True)
         ]
     torch.testing.assert_close(found, sum(shares).log(), atol=1e-9, rtol=0)
     assert not found.requires_grad

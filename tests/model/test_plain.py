@@ -110,7 +110,7 @@ def test_a_node_without_neighbours_has_the_class_shares() -> None:
     found = made.probabilities(None, Surroundings.of(graph.adjacency))
     np.testing.assert_allclose(found[2:], np.tile([2 / 3, 1 / 3], (2, 1)), rtol=1e-6)
     assert found[0].argmax() == 1  # the neighbour's label, not its own
-    assert made.voices(WholeGraph(graph.adjacency), 1) == [(0, float(made.reach))]
+    assert made.labelled_neighbours(WholeGraph(graph.adjacency), 1) == [(0, float(made.reach))]
 
 
 @pytest.mark.parametrize("name", GRAPHS)

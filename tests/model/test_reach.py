@@ -19,7 +19,7 @@ INDEX = torch.tensor([0, 7, 8, 59])
 def view_of(index: Tensor | None) -> GraphView:
     model = blank_djgnn(resolve("paper"), GRAPH)
     operators = model.operators(Parts(GRAPH.adjacency))
-    whole = GraphView.of(torch.zeros(GRAPH.num_nodes, 1), operators)
+    whole = operators.view(torch.zeros(GRAPH.num_nodes, 1))
     return whole if index is None else whole.rows(index)
 
 

@@ -11,7 +11,6 @@ from djgnn.training.calibration import (
     Calibration,
     calibration_card,
     calibration_error,
-    probabilities,
     reliability,
     temperature,
 )
@@ -24,6 +23,10 @@ def drawn(scale: float, count: int = 20_000) -> tuple[np.ndarray, np.ndarray]:
     shares = softmax(z, axis=1)
     y = (rng.random(count)[:, None] > shares.cumsum(axis=1)).sum(axis=1)
     return (z * scale).astype(np.float32), y
+
+
+def probabilities(logits: np.ndarray, scale: float = 1.0) -> np.ndarray:
+    return Calibration(scale).probabilities(logits)
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])

@@ -75,7 +75,7 @@ def test_a_place_that_cannot_be_written_is_named(
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="above it is a file"):
         claimed(tmp_path / "file" / "run").__enter__()
-    with pytest.raises(InputError, match="a disk is mounted"):
+    with pytest.raises(InputError, match="mount point of a disk"):
         claimed("/").__enter__()
 
     def refuse(*arguments: object) -> int:

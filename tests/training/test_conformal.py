@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from djgnn.training.config import resolve
 from djgnn.training.conformal import (
     Promise,
     adaptive_scores,
-    class_sets,
+    coded_sets,
     draws,
     plain_scores,
     thresholds,
@@ -28,6 +29,11 @@ from djgnn.training.run import train
 from djgnn.training.stored import load_model
 
 CLASSES = 5
+
+
+def class_sets(*given: Any) -> list[str]:
+    texts, place = coded_sets(*given)
+    return [texts[i] for i in place.tolist()]
 
 
 def sample(nodes: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from tests.reseal import reseal
 
 from djgnn.errors import InputError
 from djgnn.graph import Graph, random_splits, stochastic_block_model
-from djgnn.report.advice import advice
+from djgnn.report.payload import advice
 from djgnn.training.calibration import Calibration
 from djgnn.training.config import resolve
 from djgnn.training.folder import new_folder, read_card, write_run

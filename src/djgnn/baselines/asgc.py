@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 from djgnn.baselines.base import Baseline, Linear, Matrix, Options
 from djgnn.baselines.matrices import symmetric_scale
 from djgnn.checking import Count, NonNegative
+from djgnn.model.plain import as_matrix
 
 COLUMNS = 64
 
@@ -46,7 +47,7 @@ class ASGC(Baseline):
         """The filtered features, which do not depend on any weight, `COLUMNS` of them at a time."""
         alone = adjacency.sum(axis=1) == 0
         s = symmetric_scale(adjacency + sp.diags_array(alone.astype(float)))
-        whole: Any = like.cpu().numpy() if isinstance(like, Tensor) else like.to_scipy()
+        whole: Any = as_matrix(like)
         parts = []
         for begin in range(0, like.shape[1], COLUMNS):
             columns = whole[:, begin : begin + COLUMNS]

@@ -1,11 +1,8 @@
 """Gradient boosting (scikit-learn's) on features, their means over neighbours, and degrees."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,13 +13,11 @@ from torch import Generator, Tensor, nn
 from djgnn.baselines.base import Adjacency, Baseline, Matrix, Options
 from djgnn.baselines.matrices import row_scale
 from djgnn.checking import Count, Natural, Share
-from djgnn.model.columns import Floats, leading_directions, product
-from djgnn.model.plain import ABSENT
-
-if TYPE_CHECKING:
-    from djgnn.training.config import TrainConfig
-    from djgnn.training.loop import Targets
-    from djgnn.training.optimizer import Adam
+from djgnn.model.columns import leading_directions, product
+from djgnn.model.plain import ABSENT, as_matrix
+from djgnn.training.config import TrainConfig
+from djgnn.training.optimizer import Adam
+from djgnn.training.targets import Targets
 
 
 @dataclass(frozen=True)
@@ -80,22 +75,26 @@ class Boosting(Baseline):
         """The columns that the trees see."""
         back = sp.csr_array(adjacency.T)
         ways = [adjacency, back][: 1 + bool((adjacency != back).nnz)]
-        means = [row_scale(way) for way in ways]
-        columns = neighbour_means(self.reduce(like), means, self.options.num_hops)
+        columns = [self.reduce(like)]
+        for way in ways:
+            mean, spread = row_scale(way), columns[0]
+            for _ in range(self.options.num_hops):
+                spread = product(mean, spread)
+                columns.append(spread)
         degrees = [way.sum(axis=1) for way in (adjacency, back, (adjacency + back) > 0)]
         return np.column_stack([*columns, *degrees])
 
     def reduce(self, x: Matrix) -> np.ndarray[Any, Any]:
         """The features, or where they are wider their first singular vectors, scaled."""
-        whole: Any = x.cpu().numpy() if isinstance(x, Tensor) else x.to_scipy()
-        whole, width = whole.astype(np.float64), min(self.options.components, x.shape[0])
+        whole: Any = as_matrix(x).astype(np.float64)
+        width = min(self.options.components, x.shape[0])
         if x.shape[1] > width:
             return np.asarray(whole @ leading_directions(whole, width))
         return whole.toarray() if sp.issparse(whole) else np.asarray(whole)
 
     def passes(
         self, inputs: tuple[Any, Any], targets: Targets, config: TrainConfig
-    ) -> BoostingPasses:
+    ) -> "BoostingPasses":
         """What the training loop does instead of following a gradient."""
         return BoostingPasses(self, self.constants(*inputs), targets, config)
 
@@ -129,7 +128,7 @@ class BoostingPasses:
         self._trees: Any = None
 
     def make_trees(self, seed: int) -> Any:
-        """The classifier, without a tree; it holds back no nodes for stopping early."""
+        """The classifier, without a tree; it sets no nodes aside for early stopping."""
         from sklearn.ensemble import HistGradientBoostingClassifier
 
         o, config = self.module.options, self.config
@@ -172,18 +171,3 @@ class BoostingPasses:
     def evaluate(self) -> Tensor:
         """Logits of all nodes."""
         return self.module.logits.clone()
-
-
-def neighbour_means(h: Floats, means: Sequence[sp.csr_array], num_hops: int) -> list[Floats]:
-    """A matrix, then for every direction its means over neighbours, over theirs, and so on.
-
-    Shapes:
-        h ``[n, w]``, means ``[n, n]`` (rows that sum to 1), result ``[n, w]`` each.
-    """
-    found = [h]
-    for mean in means:
-        spread = h
-        for _ in range(num_hops):
-            spread = product(mean, spread)
-            found.append(spread)
-    return found

@@ -1,7 +1,5 @@
 """`BaselineConfig`: model, options, training and where they come from, to and from YAML."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 from collections.abc import Mapping
@@ -9,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module, resources
 from pathlib import Path
-from typing import Any, cast, get_type_hints
+from typing import Any, Self, cast, get_type_hints
 
 import yaml
 
@@ -113,7 +111,7 @@ class BaselineConfig:
                 raise ValueError(_unknown(self.model, key))
         object.__setattr__(self, "options", dataclasses.asdict(kind(**self.options)))
 
-    def replace(self, **changes: Any) -> BaselineConfig:
+    def replace(self, **changes: Any) -> Self:
         """A copy with options or fields of the training changed, by plain name.
 
         The source says what was changed.
@@ -131,7 +129,7 @@ class BaselineConfig:
         options = {key: changes.get(key, value) for key, value in self.options.items()}
         training = {key: value for key, value in changes.items() if key not in options}
         said = ", ".join(f"{key}={value}" for key, value in changes.items())
-        return BaselineConfig(
+        return type(self)(
             self.model,
             options,
             dataclasses.replace(self.training, **training),
@@ -143,7 +141,7 @@ class BaselineConfig:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> BaselineConfig:
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of :meth:`to_dict`; missing fields take the model's defaults.
 
         Raises:
@@ -166,7 +164,7 @@ class BaselineConfig:
         return str(yaml.safe_dump(self.to_dict(), sort_keys=False))
 
     @classmethod
-    def read_yaml(cls, path: str | Path) -> BaselineConfig:
+    def read_yaml(cls, path: str | Path) -> Self:
         """Read a configuration file.
 
         Raises:

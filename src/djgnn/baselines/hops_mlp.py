@@ -14,6 +14,7 @@ from djgnn.baselines.base import Baseline, Linear, Matrix, Options, layer_sizes
 from djgnn.baselines.matrices import operator, symmetric_scale, with_loops
 from djgnn.checking import Count, Natural, Rate
 from djgnn.model.dropout import multiply
+from djgnn.model.plain import as_matrix
 
 COLUMNS = 64
 """Columns that are gathered along all edges at a time."""
@@ -75,7 +76,7 @@ class HopsMLP(Baseline):
         if o.aggregations == "all":
             extremes = (partial(_extreme, rule, near) for rule in (np.maximum, np.minimum))
             rules += [near.__matmul__, *extremes]
-        x: Any = like.cpu().numpy() if isinstance(like, Tensor) else like.to_scipy()
+        x: Any = as_matrix(like)
         parts = [x]
         for rule in rules:
             h = x

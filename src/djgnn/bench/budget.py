@@ -4,8 +4,6 @@ Random trials do not depend on each other, so they are known beforehand, as cell
 anywhere and in any order. The best trial by validation score is then run on all splits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -5,8 +5,6 @@ label at all, training and selection get a graph whose test labels were overwrit
 are read once, when the model is finished.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import time

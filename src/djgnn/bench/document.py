@@ -1,7 +1,5 @@
 """`Document`: a page of tables as Markdown, HTML and LaTeX; the critical-difference diagram."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

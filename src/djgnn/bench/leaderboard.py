@@ -1,7 +1,5 @@
 """Leaderboards: every system by average rank over many data sets, and how the others compare."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,13 +8,20 @@ from typing import Any
 import numpy as np
 
 from djgnn.bench.document import Document, Grid, Section
-from djgnn.bench.page import FIGURE, NOTHING, provenance, remarks, score_of, title_of
+from djgnn.bench.page import (
+    FIGURE,
+    NOTHING,
+    provenance,
+    remarks,
+    score_of,
+    set_titles,
+    title_of,
+)
 from djgnn.bench.spec import MODELS, default_recipe, make_spec
 from djgnn.bench.standings import Cells, average_seeds, compare_cells, leaders, rank_cells
 from djgnn.bench.statistics import Paired, verdicts
 from djgnn.bench.store import FinishedCell
 from djgnn.bench.tables import SUITES, TablePlan, chosen_splits, paper_table, suite_facts
-from djgnn.graph.checks import METRIC_NAMES
 from djgnn.graph.files import read_configuration
 from djgnn.model.config import PRESETS
 
@@ -171,11 +176,7 @@ class Board:
         for column, dataset in enumerate(self.datasets, start=2):
             means = [self.mean(label, dataset) for label in self.labels]
             strong |= {(row, column) for row in leaders(means)}
-        metrics = (self.plan.facts[name].metric for name in self.datasets)
-        names = (
-            name if metric == "accuracy" else f"{name} ({METRIC_NAMES[metric]})"
-            for name, metric in zip(self.datasets, metrics, strict=True)
-        )
+        names = set_titles(self.datasets, self.plan.facts)
         header = ("system", "average rank", *names, "mean", "s per split")
         return Grid(header, tuple(rows), frozenset(strong))
 
@@ -243,16 +244,14 @@ class Board:
 
     def deviations(self) -> Section:
         """Sample standard deviations."""
-        rows = tuple(
-            (self.title(label), *(self._deviation(label, dataset) for dataset in self.datasets))
-            for label in self.labels
-        )
+        rows = []
+        for label in self.labels:
+            cells = (self.cells.get((label, dataset)) for dataset in self.datasets)
+            known = (c.result() if c is not None and c.scored else None for c in cells)
+            shown = (NOTHING if r is None else f"{r.std('test'):.2f}" for r in known)
+            rows.append((self.title(label), *shown))
         title = "Standard deviation over the splits"
-        return Section(title, grid=Grid(("system", *self.datasets), rows))
-
-    def _deviation(self, label: str, dataset: str) -> str:
-        cell = self.cells.get((label, dataset))
-        return f"{cell.result().std('test'):.2f}" if cell is not None and cell.scored else NOTHING
+        return Section(title, grid=Grid(("system", *self.datasets), tuple(rows)))
 
     def time(self, finished: Sequence[FinishedCell]) -> Section:
         """Seconds of a split, building the model included, and of everything that was run."""

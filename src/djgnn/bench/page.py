@@ -1,7 +1,5 @@
 """The page of a table: ranks, paired tests, words and warnings, and ours beside the paper's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -105,12 +103,8 @@ def _overview(paper: PaperTable, facts: Facts, cells: Cells, key: str, title: st
         held = [cells.get((label, dataset)) for label in labels]
         means = [c.result().mean(key) if c is not None and c.complete else np.nan for c in held]
         strong |= {(row, column) for row in leaders(means)}
-    shown = (
-        d if facts[d].metric == "accuracy" else f"{d} ({METRIC_NAMES[facts[d].metric]})"
-        for d in datasets
-    )
     note = "The largest mean of a column is bold; whether that means anything, see Statistics."
-    grid = Grid(("model", *shown), tuple(rows), frozenset(strong))
+    grid = Grid(("model", *set_titles(datasets, facts)), tuple(rows), frozenset(strong))
     return Section(title, grid=grid, remarks=(note,))
 
 
@@ -243,6 +237,12 @@ def title_of(paper: PaperTable, label: str) -> str:
     model, _, variant = label.partition(":")
     title = paper.titles.get(model, model)
     return f"{title} ({variant})" if variant else title
+
+
+def set_titles(datasets: Iterable[str], facts: Facts) -> list[str]:
+    """How columns are called: the data set, and its metric unless it is accuracy."""
+    metrics = {name: METRIC_NAMES[facts[name].metric] for name in datasets}
+    return [name if kind == "accuracy" else f"{name} ({kind})" for name, kind in metrics.items()]
 
 
 def score_of(cell: FinishedCell | None, key: str, spread: bool = True) -> str:

@@ -4,8 +4,6 @@ A worker is a child process with one thread. One that the system kills, most lik
 or that runs out of time costs its split; the rest continues.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal
@@ -106,7 +104,7 @@ class Worker:
     def run(self, spec: CellSpec, split: int) -> SplitRecord:
         """Run a split in the child and wait for its record.
 
-        A child that ends is held against the split only if it ran nothing before; otherwise the
+        A crash counts against a split only if the child had run nothing before; otherwise the
         split is tried once more, in a new child with all memory free.
 
         Raises:

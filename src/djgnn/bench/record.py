@@ -1,12 +1,10 @@
 """`SplitRecord`: what is known of one split of a cell, finished or failed, as one line of JSON."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, Self, TypedDict
 
 import msgspec
 
@@ -39,8 +37,8 @@ class SplitRecord(msgspec.Struct, frozen=True, tag_field="format", tag=FORMAT, o
 
     `result` has the figures if `status` is ``"done"``, `reason` says why not otherwise. A search's
     records have no test figures. `sizes` counts training, validation and test nodes. `data_sha256`
-    is what identifies the data, see :func:`djgnn.bench.spec.data_key`. `finished` says when, in
-    UTC, as text that sorts like the time; older records do not know.
+    is what identifies the data, see :func:`djgnn.bench.spec.data_key`. `finished` is the time in
+    UTC, as text that sorts like it; older records lack it.
     """
 
     key: Text
@@ -66,7 +64,7 @@ class SplitRecord(msgspec.Struct, frozen=True, tag_field="format", tag=FORMAT, o
     @classmethod
     def of(
         cls, spec: CellSpec, split: int, facts: DataFacts, *, status: Any = "done", **outcome: Any
-    ) -> SplitRecord:
+    ) -> Self:
         """The record of a split that ended now; `outcome` has the fields the others do not give."""
         absent = {"reason": "", "result": None, "parameters": 0, "peak_memory_mib": 0.0}
         return cls(
@@ -126,7 +124,7 @@ class SplitRecord(msgspec.Struct, frozen=True, tag_field="format", tag=FORMAT, o
         return msgspec.json.encode(self).decode()
 
     @classmethod
-    def from_json(cls, line: str) -> SplitRecord:
+    def from_json(cls, line: str) -> Self:
         """The inverse of :meth:`to_json`.
 
         Raises:

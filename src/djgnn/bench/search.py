@@ -78,7 +78,7 @@ class Search:
 
     @property
     def name(self) -> str:
-        """The study's name: the same for the same search, whoever asks for it."""
+        """The study's name: the same for the same search in every process."""
         said = {key: value for key, value in asdict(self).items() if (key, value) != ("code", "")}
         text = json.dumps(said, sort_keys=True, allow_nan=False)
         return f"{self.label}-{self.dataset}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"

@@ -1,14 +1,12 @@
 """`CellSpec`: what a cell of a table runs, as plain values; what identifies it and its data."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -96,7 +94,7 @@ class CellSpec:
         return msgspec.json.encode(self).decode()
 
     @classmethod
-    def from_json(cls, line: str) -> CellSpec:
+    def from_json(cls, line: str) -> Self:
         """The inverse of :meth:`to_json`.
 
         Raises:
@@ -160,7 +158,7 @@ class DataFacts:
     counterpart: str = ""
 
     @classmethod
-    def of(cls, graph: Graph) -> DataFacts:
+    def of(cls, graph: Graph) -> Self:
         """Read them off a graph."""
         splits = [graph.split(split) for split in range(graph.num_splits)]
         return cls(

@@ -1,7 +1,5 @@
 """What finished cells say about each other: ranks, paired comparisons, leads not to be claimed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -5,18 +5,13 @@ t test finds differences that are not there. The test decided on here is Nadeau 
 corrects for the overlap; Wilcoxon's signed ranks stand beside it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 EXACT_UP_TO = 13
 """Signed ranks are enumerated up to this many differences (8192 sign patterns)."""

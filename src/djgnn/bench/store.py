@@ -8,15 +8,13 @@ KEY says everything that can change a number: model, configuration, data, seed, 
 found again whatever table asked for it, and never mistaken for another one.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -56,7 +54,7 @@ class FinishedCell:
         """Whether every split has a test score; one without test nodes has none."""
         return self.complete and math.isfinite(self.result().mean("test"))
 
-    def result(self, protocol: str = "validation") -> CellResult:
+    def result(self) -> CellResult:
         """The figures of the splits that have some."""
         done = [record for record in self.records if record.done]
         first = (done or list(self.records))[0]
@@ -64,7 +62,7 @@ class FinishedCell:
             model=self.spec.label,
             dataset=self.spec.dataset,
             preset=str(self.spec.config.get("preset", "baseline")),
-            protocol=protocol,
+            protocol="validation",
             seed=self.spec.seed,
             metric=first.metric,
             splits=tuple(record.figures() for record in done),
@@ -107,7 +105,7 @@ class FinishedCell:
         }
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> FinishedCell:
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of :meth:`to_dict`, but for the sizes of the splits, which it does not have.
 
         A split gets its share of the cell's seconds.
@@ -150,7 +148,7 @@ class Store:
         any_code: Take figures of other versions of the code where this one's are missing: of
             several the latest, by the time in the record, then by version and key.
 
-    A file that is not a record, or not the one its name says, is not used, with a warning.
+    A file that is not a record, or not the one its name says, is ignored with a warning.
 
     Raises:
         InputError: If the folder cannot be made.

@@ -1,7 +1,5 @@
 """The paper's tables, and ours: from a request to a plan of cells, with their budgets."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Container, Mapping, Sequence
@@ -153,7 +151,7 @@ def suite_facts(
         reason = next(iter(refused.values()))
         none = f"{suite}: none of its data sets is here; "
         raise InputError(reason if datasets else none + reason)
-    absent = "not on this machine and not to be downloaded from here; not run."
+    absent = "not on this machine and cannot be downloaded; not run."
     remarks = [f"{name}: {absent}" for name in refused]
     stand_ins = [name for name in facts if name in own.stand_ins]
     if stand_ins:

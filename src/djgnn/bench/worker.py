@@ -7,8 +7,6 @@ one line per split, as `djgnn bench table1 --import results.jsonl` reads them. S
 the output file already are not run again, so the same command continues after a stop.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

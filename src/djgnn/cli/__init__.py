@@ -1,7 +1,5 @@
 """The command line: thin; parses, calls, prints."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

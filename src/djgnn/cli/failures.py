@@ -1,7 +1,5 @@
 """What went wrong while a command worked, in words that say what to do."""
 
-from __future__ import annotations
-
 import errno
 import sys
 

@@ -36,7 +36,7 @@ def inspect(
     config, graph = recipe.resolve(source.dataset), load(source)
     warn(overflow_remark(graph) or scale_remark(graph))
     say_reading(graph, as_json)
-    if cost:  # what a fit imports as well is no part of the measures
+    if cost:  # a fit imports it as well: not counted among the measures
         import_module("sklearn.cluster")
     read = perf_counter() - start
     with Console(stderr=True).status("measuring the graph") as status:

@@ -79,7 +79,11 @@ def _run_board(
             own = replace(own, specs=specs, remarks=(*own.remarks, taken))
         page = compose_leaderboard(own, cells, reference, typed_command())
         files = [store.write_results(cells), *write_document(page, store.folder)]
-        return files + (publish(files, board.docs) if board.docs else [])
+        if board.docs is not None:  # Markdown, drawings and figures
+            make_folder(board.docs)
+            kept = [file for file in files if file.suffix in (".md", ".svg", ".jsonl")]
+            files += [Path(shutil.copy(file, board.docs)) for file in kept]
+        return files
 
     return run_cells(known, facts, options, write)
 
@@ -101,10 +105,3 @@ def earlier_cells(
                 f"(got {cell.records[0].data_sha256})"
             )
     return found
-
-
-def publish(files: Sequence[Path], folder: Path) -> list[Path]:
-    """Copy what belongs into the documentation: Markdown, drawings and figures."""
-    kept = [file for file in files if file.suffix in (".md", ".svg", ".jsonl")]
-    make_folder(folder)
-    return [Path(shutil.copy(file, folder)) for file in kept]

@@ -77,14 +77,6 @@ def give_back() -> None:
         library.malloc_trim(0)
 
 
-def _give_back_gpu() -> None:
-    """Return what is free there, if it is much: the next expert has tensors of other sizes."""
-    import torch
-
-    if torch.cuda.is_initialized() and torch.cuda.memory_reserved() > GPU_KEPT:  # type: ignore[no-untyped-call]
-        torch.cuda.empty_cache()
-
-
 def drop_weights(module: nn.Module) -> None:
     """Give back the memory of large weights, whose values nobody asks for again.
 
@@ -135,14 +127,18 @@ def training_memory(largest: int) -> Iterator[Callable[[int], None]]:
     Args:
         largest: Bytes of the largest tensor of a step.
     """
-    library, kept = c_library(), MAPPED < largest <= KEPT
-    last = -1.0
+    from torch import cuda
+
+    library, last = c_library(), -1.0
+    kept = library is not None and MAPPED < largest <= KEPT
 
     def release(epoch: int) -> None:
         nonlocal last
         if epoch == 0:
             gc.collect()  # an optimiser of an earlier training may still be in a cycle
-            _give_back_gpu()
+            # Of a GPU if it is much: the next expert has tensors of other sizes.
+            if cuda.is_initialized() and cuda.memory_reserved() > GPU_KEPT:  # type: ignore[no-untyped-call]
+                cuda.empty_cache()
         if library is None:
             return
         if epoch == 0 or (not kept and time.monotonic() - last >= EVERY):
@@ -152,19 +148,17 @@ def training_memory(largest: int) -> Iterator[Callable[[int], None]]:
     if library is not None and 0 < largest <= MAPPED:
         library.mallopt(_MMAP_THRESHOLD, MAPPED)
         library.mallopt(_TRIM_THRESHOLD, _TRIM_USUAL)
-    if library is None or not kept:
+    if kept:
+        library.mallopt(_MMAP_MAX, 0)
+        library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
+    else:
         gc.freeze()  # what is there already is not searched for cycles again and again
-        try:
-            yield release
-        finally:
-            gc.unfreeze()
-            give_back()
-        return
-    library.mallopt(_MMAP_MAX, 0)
-    library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
     try:
         yield release
     finally:
-        library.mallopt(_MMAP_MAX, _MMAP_USUAL)
-        library.mallopt(_TRIM_THRESHOLD, _TRIM_USUAL)
+        if kept:
+            library.mallopt(_MMAP_MAX, _MMAP_USUAL)
+            library.mallopt(_TRIM_THRESHOLD, _TRIM_USUAL)
+        else:
+            gc.unfreeze()
         give_back()

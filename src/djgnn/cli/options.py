@@ -1,7 +1,5 @@
 """Options that several commands share, and what they mean. No heavy imports at the top."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Iterable
@@ -133,7 +131,7 @@ class FitOptions:
     coverage: Annotated[
         float | None,
         option(
-            "How often the column `set` shall have the right class, from 0 to 1; 0.9, or 0.95 or "
+            "How often the column `set` must have the right class, from 0 to 1; 0.9, or 0.95 or "
             "0.99 where the model is right more often than that."
         ),
     ] = None

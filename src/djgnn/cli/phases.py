@@ -1,17 +1,13 @@
 """What each phase of a command takes: seconds, those of the CPU, and peak memory."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from djgnn.training.card import Phase
 from djgnn.training.provenance import process_mib
-
-if TYPE_CHECKING:
-    from djgnn.training.card import Phase
 
 EVERY = 0.05
 """Seconds between two looks at the memory in use."""

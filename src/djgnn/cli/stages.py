@@ -1,13 +1,10 @@
 """One progress bar over all stages of `djgnn fit`, with a time left that learns from the run."""
 
-from __future__ import annotations
-
 import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
@@ -18,9 +15,7 @@ from djgnn.cli.terminal import escape
 from djgnn.model.config import PLAIN_NAMES
 from djgnn.model.experts import kind_of
 from djgnn.training.experts import ALWAYS
-
-if TYPE_CHECKING:
-    from djgnn.training.progress import EpochRecord, OnEpoch
+from djgnn.training.progress import EpochRecord, OnEpoch
 
 COST = {"features": 0.6, "hops": 1.6, "diffusion": 2.2, "deep": 7.0, "jumps": 5.0, "joint": 6.5}
 """Time of networks as multiples of that of the others, roughly; the mean over five own graphs."""
@@ -38,7 +33,7 @@ class Estimate:
     """Seconds that a training will take, from the members of the mixture that have ended.
 
     Members of the same kind take the same time in every fold. In the first fold those to come are
-    taken to be dearer or cheaper than those that have ended as ``COST`` says; which of them the
+    taken to be slower or faster than those that have ended as ``COST`` says; which of them the
     other folds train is known after it.
 
     Args:
@@ -84,11 +79,13 @@ class Estimate:
         seen = [kind for kind in usual if kind not in PLAIN_NAMES]
         if len(seen) < min(LEAST_SEEN, len({kind_of(n) for n in self.names} - {*PLAIN_NAMES})):
             return None
-        unit = sum(usual[kind] for kind in seen) / max(sum(map(_cost, seen)), 1e-9)
+        unit = sum(usual[kind] for kind in seen) / max(
+            sum(COST.get(kind, 1.0) for kind in seen), 1e-9
+        )
 
         def expected(name: str) -> float:
             kind = kind_of(name)
-            return usual.get(kind, unit * _cost(kind))
+            return usual.get(kind, unit * COST.get(kind, 1.0))
 
         total = min(longest, max(expected(self.current) - spent, 0.1 * spent))
         return total + sum(expected(n) * self._chance(n) for n in self.names[place + 1 :])
@@ -107,10 +104,6 @@ class Estimate:
         members = sum(kind_of(name) == "boosting" for name in self.names)
         boosting = members * sum(trees) / max(len(trees), 1)
         return max(LEAST_AFTER, AFTER * training + TREES * boosting)
-
-
-def _cost(kind: str) -> float:
-    return COST.get(kind, 1.0)
 
 
 class _Left(ProgressColumn):
@@ -199,7 +192,7 @@ class Stages:
 
     def _show(self, name: str) -> None:
         left, gone = self.left(), self.clock() - self.start
-        if left is not None:  # never back, whatever was thought before
+        if left is not None:  # the bar never moves backwards
             self.share = max(self.share, gone / max(gone + left, 1e-9))
         total = 1.0 if self.share else None
         self.bar.update(self.task, description=escape(name), total=total, completed=self.share)

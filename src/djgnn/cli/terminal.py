@@ -147,7 +147,7 @@ def stoppable(silent: bool = False) -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         asked = True
         if not silent:
-            print("stopping after this epoch; once more stops at once", file=sys.stderr)
+            print("stopping after this epoch; press Ctrl-C again to stop at once", file=sys.stderr)
 
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():

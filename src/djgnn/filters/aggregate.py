@@ -6,8 +6,6 @@ forward pass. Here both gradients are products again: one with the transposed ta
 its entries.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any

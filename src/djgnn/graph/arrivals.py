@@ -1,7 +1,5 @@
 """Nodes that come later: their features, their edges to known nodes, and those among themselves."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,8 +14,8 @@ from djgnn.graph.graph import Graph
 from djgnn.graph.table_rules import shorten
 
 MANY_EDGES, SAMPLE, SURE = 1_000_000, 10_000, 0.6
-"""Edges from which on a sample is looked at, how many that are, and a share of it that leaves no
-doubt about half of all."""
+"""Number of edges above which only a sample is checked, its size, and the share of known edges in
+it above which at least half of all are surely known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +41,7 @@ class Arrivals:
     incoming: sp.csr_array
     among: sp.csr_array
     made: dict[Any, Any] = field(default_factory=dict, repr=False)
-    """What several experts need of them; whoever is first makes it."""
+    """What several experts need of them; the first one makes it."""
 
     @property
     def num_nodes(self) -> int:

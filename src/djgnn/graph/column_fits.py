@@ -1,7 +1,5 @@
 """What is learned from the cells of a column of a known kind: curves, scales, levels, words."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import msgspec

@@ -1,7 +1,5 @@
 """Which kind a column of a node table is, found in its cells, never in labels."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -93,7 +91,7 @@ def read_columns(
 
 
 def kind_said(name: str, told: Mapping[str, str]) -> str | None:
-    """The kind that was named for a column, by its name or else by a pattern.
+    """The kind that was given for a column, by its name or else by a pattern.
 
     Example:
         >>> kind_said("f1", {"f*": "raw"}), kind_said("*", {"*": "drop"}), kind_said("g", {})
@@ -128,7 +126,7 @@ def _plain_numbers(frame: pl.DataFrame) -> list[NDArray[np.float64] | None]:
 def learn(
     where: str, column: pl.Series, numbers: NDArray[np.float64] | None, kind: str | None
 ) -> Encoder:
-    """Find out the kind of a column, unless it was said, and learn what its encoder needs.
+    """Detect the kind of a column, unless it was given, and learn what its encoder needs.
 
     Args:
         where: The file, for messages.
@@ -141,7 +139,7 @@ def learn(
     """
     name = column.name
     if kind == "drop":
-        return Dropped(name=name, why="as was said")
+        return Dropped(name=name, why="as requested")
     if kind == "raw" and numbers is not None:
         return Raw(name=name)
     if kind is None and numbers is not None:

@@ -1,7 +1,5 @@
 """Graphs of other libraries (PyG, scipy, networkx), and how features are stored."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Every encoder has the same three methods: `names` of the features it makes, `enc
 of any table, and `line`, which says in words what it does.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 import zlib
@@ -35,16 +33,16 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     name: str
     missing: int = 0
 
+    def names(self) -> list[str]:
+        """The value, and whether it is missing where some were."""
+        return [self.name] + [f"{self.name} (missing)"] * bool(self.missing)
+
     def _gaps(self, filled: str) -> str:
         return f"; {self.missing:,} missing, {filled}" if self.missing else ""
 
 
 class Raw(Column, frozen=True, kw_only=True, tag="raw"):
     """A number as it is."""
-
-    def names(self) -> list[str]:
-        """One feature."""
-        return [self.name]
 
     def line(self) -> str:
         """What is done, in words."""
@@ -70,10 +68,6 @@ class Number(Column, frozen=True, kw_only=True, tag="number"):
     centre: float = 0.0
     scale: float = 1.0
     fill: float = 0.0
-
-    def names(self) -> list[str]:
-        """The number, and whether it is missing where some were."""
-        return [self.name] + [f"{self.name} (missing)"] * bool(self.missing)
 
     def line(self) -> str:
         """What is done, in words."""
@@ -103,10 +97,6 @@ class Number(Column, frozen=True, kw_only=True, tag="number"):
 
 class Truth(Column, frozen=True, kw_only=True, tag="truth"):
     """True is 1, false is 0."""
-
-    def names(self) -> list[str]:
-        """The truth value, and whether it is missing where some were."""
-        return [self.name] + [f"{self.name} (missing)"] * bool(self.missing)
 
     def line(self) -> str:
         """What is done, in words."""

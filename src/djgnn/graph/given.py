@@ -1,22 +1,18 @@
 """What a classifier is handed: graphs of any library with their labels, nodes by number or name."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from djgnn.errors import InputError
 from djgnn.graph.checks import BINARY, MASKS, METRICS
 from djgnn.graph.convert import array_of, from_pyg
 from djgnn.graph.graph import Graph
 from djgnn.graph.labels import encode, in_order, one_per_node
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def is_graph(source: Any) -> bool:
@@ -70,7 +66,7 @@ def labelled_nodes(source: Any, nodes: Any, y: Any) -> tuple[Graph, NDArray[Any]
         y: Their labels.
 
     Raises:
-        InputError: If something is no node, or a label is missing or not allowed.
+        InputError: If something is not a node, or a label is missing or not allowed.
     """
     if y is None:
         raise InputError("y: give the labels of the nodes in X; the graph's own are not looked at")

@@ -1,7 +1,4 @@
-"""`Graph`: what every stage starts from. Immutable, checked once, independent of torch.
-
-Its splits: those stored with it, and random stratified ones.
-"""
+"""`Graph`: what every stage starts from. Immutable, checked once, independent of torch."""
 
 from __future__ import annotations
 

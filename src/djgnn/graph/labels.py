@@ -1,17 +1,13 @@
 """Labels as people write them: which mean unknown, which are the same, how they are ordered."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from djgnn.errors import InputError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 WHOLE = re.compile(r"^([+-]?\d+)\.0*$")
 MOST_FRACTIONS = 100

@@ -14,8 +14,6 @@
 Nothing is unpickled, and sizes are checked in the headers before memory is taken.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import math
@@ -138,8 +136,8 @@ def write_npz(graph: Graph, path: str | Path) -> None:
 
 
 def _save_quickly(stream: Any, arrays: dict[str, Any]) -> None:
-    """As numpy saves arrays, compressed less: of numbers little more is gained by the usual level,
-    which takes several times as long, and of some nothing is."""
+    """As `numpy.savez_compressed`, at the lowest level: the usual one takes several times as long
+    and gains little. Arrays that hardly shrink are stored as they are."""
     with zipfile.ZipFile(stream, "w", compresslevel=1) as archive:
         for name, given in arrays.items():
             array = np.asanyarray(given)

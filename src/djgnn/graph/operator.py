@@ -5,12 +5,10 @@ behind it converts 64-bit indices at every call. Holding the transpose, and 32-b
 they fit, makes the product of a 5,201-node graph fifty times faster.
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -48,7 +46,7 @@ class SparseOperator:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
         backward: bool = True,
-    ) -> SparseOperator:
+    ) -> Self:
         """Hold a scipy matrix and its transpose; without `backward` the matrix alone."""
         rows = sp.csr_array(matrix)
         rows.sort_indices()
@@ -66,14 +64,14 @@ class SparseOperator:
         return cls(_csr(rows, dtype, where), transposed)
 
     @classmethod
-    def from_torch(cls, matrix: Tensor) -> SparseOperator:
+    def from_torch(cls, matrix: Tensor) -> Self:
         """Hold a `torch.sparse` matrix of any layout and its transpose."""
         entries = matrix.to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
         parts = (entries.values().cpu().numpy(), tuple(entries.indices().cpu().numpy()))
         coo = sp.coo_array(parts, shape=tuple(matrix.shape))
         return cls.from_scipy(coo, matrix.dtype, matrix.device)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> SparseOperator:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Itself: it never changes, and torch cannot copy CSR tensors."""
         return self
 
@@ -107,12 +105,12 @@ class SparseOperator:
         blocks = (rows[i : i + size] for i in range(0, rows.shape[0], size))
         return torch.from_numpy(np.concatenate([sp.csr_array(b.T).data for b in blocks]))
 
-    def with_values(self, values: Tensor) -> SparseOperator:
+    def with_values(self, values: Tensor) -> Self:
         """The same pattern with other values, on a CPU."""
         matrix = csr_tensor(*self._pattern(self.matrix), values, self.shape)
         sizes = [block.values().numel() for block in self.transposed]
         parts = torch.split(values.index_select(0, self._turned), sizes) if sizes else ()
-        return SparseOperator(
+        return type(self)(
             matrix,
             tuple(
                 csr_tensor(*self._pattern(block), part, (block.shape[0], block.shape[1]))
@@ -208,7 +206,7 @@ def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int
 
 @cache
 def _warn_once() -> None:
-    """Let torch say unheard, once for the process, that CSR is in beta and its checks are off."""
+    """Have torch give its one-time warnings about CSR tensors here, where they are ignored."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         zero = torch.zeros(1, dtype=torch.int64)

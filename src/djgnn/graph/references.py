@@ -1,7 +1,5 @@
 """Which column of a node table holds the ids, and which two of an edge table refer to them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from itertools import permutations
 from typing import Any

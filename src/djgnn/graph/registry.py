@@ -1,7 +1,5 @@
 """Data sets by name and their cards: look for a file, else download, convert and keep it."""
 
-from __future__ import annotations
-
 import difflib
 import os
 import warnings

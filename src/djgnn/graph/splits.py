@@ -1,7 +1,5 @@
 """Splits of the labelled nodes of a graph: random ones, and folds for cross-fitting."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from djgnn.errors import InputError

@@ -79,18 +79,14 @@ def polars_frame(frame: Any, what: str) -> pl.DataFrame:
                 cells = zip(values.tolist(), gone, strict=True)
                 values = [None if missing else cell for cell, missing in cells]
                 kinds = {type(cell) for cell in values if cell is not None}
-                if len(kinds) > 1 or (kinds == {int} and not all(map(_fits, values))):
+                small = kinds == {int} and all(v is None or -(2**63) <= v < 2**63 for v in values)
+                if len(kinds) > 1 or (kinds == {int} and not small):
                     values = [None if cell is None else str(cell) for cell in values]
             columns.append(pl.Series(name, values))
         frame = pl.DataFrame(columns)
     if not frame.width:
         raise InputError(f"{what}: has no columns; name them (got an empty frame)")
     return pl.DataFrame(frame)
-
-
-def _fits(number: int | None) -> bool:
-    """Whether a whole number has at most 64 bits."""
-    return number is None or -(2**63) <= number < 2**63
 
 
 def write_tables(graph: Graph, edges: str | Path, nodes: str | Path, split: int | None = 0) -> None:

@@ -1,21 +1,16 @@
 """Which column of a table plays which role, and how the tables of a graph were read before."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from djgnn.checking import check_file
 from djgnn.errors import InputError, TableError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from djgnn.graph.graph import Graph
+from djgnn.graph.graph import Graph
 
 DUPLICATES = ("first", "sum", "mean", "max", "error")
 USUAL_NAMES = {
@@ -76,10 +71,10 @@ class TableOptions(TypedDict, total=False):
         columns: What columns are, by name or pattern: ``{"zip": "category", "f*": "raw"}``; one of
             number, category, text, date, truth, raw (a number as it is, text as a category) and
             drop.
-        header: Which tables have a header line: ``both``, ``edges``, ``nodes`` or ``none``; found
-            out by default.
+        header: Which tables have a header line: ``both``, ``edges``, ``nodes`` or ``none``;
+            detected by default.
         separator: Between cells of both tables: comma, semicolon, tab, bar, space or the character;
-            found out by default.
+            detected by default.
         others: Names of nodes that edges may lead to though the node table has no row for them;
             they come after its nodes, without features or labels.
         known: How earlier tables were read, see :func:`reading_of`: the same columns are used, and

@@ -1,6 +1,4 @@
-"""Text files as tables: encoding, separator, comments and header are found out, or were said."""
-
-from __future__ import annotations
+"""Text files as tables: encoding, separator, comments and header are detected, or given."""
 
 import csv
 import io
@@ -8,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import polars as pl
 
@@ -38,7 +37,7 @@ class Table:
     how: str = ""
     header: bool | None = True
 
-    def named(self, header: bool) -> Table:
+    def named(self, header: bool) -> Self:
         """The same with the first row as names, or with the names ``column_1``, ``column_2``, ...
 
         Raises:
@@ -68,7 +67,7 @@ def read_text(file: Path, separator: str | None = None) -> Table:
 
     Args:
         file: The file.
-        separator: One of ``SEPARATORS`` or the character itself; found out by default.
+        separator: One of ``SEPARATORS`` or the character itself; detected by default.
 
     Raises:
         InputError: If the file is empty, packed, binary, ragged, or has an open quote.

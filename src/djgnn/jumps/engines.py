@@ -7,8 +7,6 @@ compute with differences in float64, so that they agree up to ties, which
 is not one of them: it breaks its own ties and is taken before, see :func:`on_tiles`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

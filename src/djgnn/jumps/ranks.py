@@ -4,8 +4,6 @@ On a CPU :func:`nearest_nodes` finds ties and `_first_nodes` breaks them; on a G
 :func:`djgnn.jumps.triton_search.gpu_rank_lists` does both. The lists are the same.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

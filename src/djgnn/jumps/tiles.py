@@ -1,10 +1,8 @@
 """Tiles: points sorted in space (KD order) and cut into tiles with bounding boxes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -201,7 +199,7 @@ class TiledPoints:
     CHUNK: ClassVar[int] = 128
 
     @classmethod
-    def build(cls, points: Tensor, tile: int, order: Tensor) -> TiledPoints:
+    def build(cls, points: Tensor, tile: int, order: Tensor) -> Self:
         """Place points and cut them into tiles; the last is filled with points at infinity."""
         m, p = points.shape
         placed = points[order]

@@ -1,17 +1,13 @@
 """Twin classes: nodes with the same row of A have the same row of U, whatever the weights are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,13 +32,13 @@ class TwinClasses:
     count: Tensor
 
     @classmethod
-    def from_labels(cls, labels: NDArray[np.int64]) -> TwinClasses:
+    def from_labels(cls, labels: NDArray[np.int64]) -> Self:
         """Build from any labelling of the nodes; classes are renumbered by smallest node."""
         compact = np.unique(labels, return_inverse=True)[1].reshape(-1)
         return cls.from_compact(torch.from_numpy(compact))
 
     @classmethod
-    def from_compact(cls, labels: Tensor) -> TwinClasses:
+    def from_compact(cls, labels: Tensor) -> Self:
         """Build from labels 0, 1, ..., each of them used, on their device."""
         n, device = labels.numel(), labels.device
         count = torch.bincount(labels)
@@ -69,10 +65,10 @@ class TwinClasses:
         """The smallest node of each class."""
         return self.members[self.start]
 
-    def to(self, device: torch.device | str) -> TwinClasses:
+    def to(self, device: torch.device | str) -> Self:
         """The same partition on another device."""
         parts = (self.class_of, self.members, self.start, self.count)
-        return TwinClasses(*(part.to(device) for part in parts))
+        return type(self)(*(part.to(device) for part in parts))
 
     def __repr__(self) -> str:
         return f"TwinClasses(num_nodes={self.num_nodes}, num_classes={self.num_classes})"

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from djgnn.graph.operator import SparseOperator
 from djgnn.jumps import arrival_ranks, twin_classes
 from djgnn.model.djgnn import DJGNN
 from djgnn.model.experts import DJExperts, ExpertOperators
-from djgnn.model.operators import GraphOperators, WholeGraph, mean_normalize
+from djgnn.model.operators import GraphOperators, mean_normalize
 from djgnn.model.plain import TableExpert
 from djgnn.model.views import Encoding, Features, GraphView, View, scaled_degrees
 from djgnn.pump import DiffusionPump, PumpOutput
@@ -87,48 +87,36 @@ class Memory:
 
 
 @dataclass(frozen=True, eq=False)
-class TableMemory:
-    """An expert on a table, with the graph it was trained on."""
-
-    module: TableExpert
-    x: Features
-    graph: WholeGraph
-
-    def logits(self, new: Arrivals, x: Features) -> Tensor:
-        """Logits of new nodes, see :meth:`Memory.logits`."""
-        return self.module.arriving(self.x, self.graph, new, x)
-
-
-@dataclass(frozen=True, eq=False)
 class ExpertMemory:
-    """A trained mixture with the graph it was trained on: a memory for every expert."""
+    """A trained mixture with the graph it was trained on."""
 
     module: DJExperts
     x: Features
     operators: ExpertOperators
 
     @cached_property
-    def experts(self) -> dict[str, Memory | TableMemory]:
-        """The memories of the experts, in the order of their weights."""
+    def experts(self) -> list[Callable[[Arrivals, Features], Tensor]]:
+        """What gives each expert's logits of new nodes, in the order of the weights."""
         module, inputs = self.module, (self.x, self.operators)
 
-        def memory(name: str) -> Memory | TableMemory:
+        def logits_of(name: str) -> Callable[[Arrivals, Features], Tensor]:
             expert: Any = module.experts[name]
-            made: Any = TableMemory if isinstance(expert, TableExpert) else Memory
-            found: Memory | TableMemory = made(expert, *module.inputs_of(name, inputs))
-            return found
+            own = module.inputs_of(name, inputs)
+            if isinstance(expert, TableExpert):
+                return partial(expert.arriving, *own)
+            return Memory(expert, *own).logits
 
         # Matrices that differ in direction are made at the same time.
         with ThreadPoolExecutor(min(MAKERS, torch.get_num_threads())) as pool:
-            return dict(zip(module.names, pool.map(memory, module.names), strict=True))
+            return list(pool.map(logits_of, module.names))
 
     @torch.no_grad()
     def logits(self, new: Arrivals, x: Features) -> Tensor:
         """Logarithms of the mixture's probabilities of new nodes, see :meth:`Memory.logits`."""
         blank = self.module.weights.new_zeros(new.num_nodes, self.module.out_channels)
-        counts = self.module.influence()[:, 0, 0].tolist()  # who has none is not asked
-        memories = zip(self.experts.values(), counts, strict=True)
-        return self.module.combine([m.logits(new, x) if c else blank for m, c in memories])
+        counts = self.module.influence()[:, 0, 0].tolist()  # experts without any are skipped
+        experts = zip(self.experts, counts, strict=True)
+        return self.module.combine([own(new, x) if c else blank for own, c in experts])
 
 
 def remember(

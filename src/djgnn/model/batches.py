@@ -12,7 +12,7 @@ from functools import cached_property
 
 import scipy.sparse as sp
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from djgnn.filters import FilterTable, aggregate_rows, filter_table
 from djgnn.filters.table import safe_norm
@@ -78,9 +78,7 @@ class BatchedDJGNN:
         ranks = self.module.ranks.search(u, operators.twins)
         return Tables(held, gradient, JumpHierarchy(ranks, operators.twins))
 
-    def logits(
-        self, nodes: Tensor, tables: Tables, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def logits(self, nodes: Tensor, tables: Tables, generator: Generator | None = None) -> Tensor:
         """Logits of some nodes, with the gradients of everything they depend on.
 
         Args:

@@ -1,13 +1,11 @@
-"""The table of a graph: what one can say of a node in numbers, without a network."""
-
-from __future__ import annotations
+"""Numbers that describe the nodes of a graph, without a network."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,13 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from djgnn.graph.arrivals import Arrivals
 from djgnn.graph.operator import SparseOperator, csr_product, index_dtype
 from djgnn.model.operators import WholeGraph, mean_normalize
 from djgnn.model.subspace import leading_subspace
 from djgnn.spectral import symmetrize
-
-if TYPE_CHECKING:
-    from djgnn.graph.arrivals import Arrivals
 
 Floats = NDArray[np.float64]
 Rows = slice | NDArray[np.int64]
@@ -66,7 +62,7 @@ class Surroundings:
         later: Arrivals | None = None,
         device: torch.device = CPU,
         either: sp.csr_array | None = None,
-    ) -> Surroundings:
+    ) -> Self:
         """Those of a graph, and of nodes that come later; `either` where it is known already."""
         back = sp.csr_array(adjacency.T)
         either = symmetrize(adjacency) if either is None else either
@@ -114,7 +110,7 @@ class Surroundings:
 
     @cached_property
     def returns(self) -> Floats:
-        """What comes back to a node of two steps, the first a sum and the second a mean."""
+        """The weight with which two steps, a sum and then a mean, lead back to each node."""
         both = self.both
         if not self.mutual:
             return totals(sp.csr_array(both.multiply(self.mean.T)))
@@ -269,7 +265,7 @@ def reduction(x: Any, width: int, direct: int) -> Floats:
 
 
 def degree_profile(near: Surroundings, rows: Rows = EVERY) -> list[Floats]:
-    """What one can say of a node by the degrees around it, of some nodes.
+    """Numbers about the degrees around a node, of some nodes.
 
     Mean and spread of the logarithms of its neighbours' degrees, the mean of their means, and the
     logarithms of the sums of the degrees and of their inverses.

@@ -1,11 +1,9 @@
 """`ModelConfig`: every choice of the architecture, and the presets."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 from importlib import resources
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 import yaml
 from msgspec import Meta
@@ -110,7 +108,7 @@ class ModelConfig:
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def replace(self, **changes: Any) -> ModelConfig:
+    def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed.
 
         Raises:

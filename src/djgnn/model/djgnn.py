@@ -1,11 +1,9 @@
 """The Diffusion-Jump GNN: pump, jumps, filters, branches and their convex mixture."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from djgnn.filters import FilterTable, branch_ranks
 from djgnn.graph.operator import SparseOperator
@@ -109,7 +107,7 @@ class DJGNN(nn.Module):
         """Names of the branches in the order of alpha, one per block of the mixture."""
         return tuple(label for branch in self.parts for label in branch.labels)
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """Initialise all weights, clear every cache, and unfreeze the pump."""
         if self.pump is not None:
             self.pump.requires_grad_(True)
@@ -132,7 +130,7 @@ class DJGNN(nn.Module):
         x: Tensor | SparseOperator,
         edge_index: Tensor | GraphOperators,
         edge_weight: Tensor | None = None,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Logits and the pump loss.
 
@@ -151,7 +149,7 @@ class DJGNN(nn.Module):
         x: Tensor | SparseOperator,
         edge_index: Tensor | GraphOperators,
         edge_weight: Tensor | None = None,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
     ) -> DJOutput:
         """One pass with everything it computed on the way."""
         view = self.view(x, edge_index, edge_weight)
@@ -203,9 +201,7 @@ class DJGNN(nn.Module):
         pump = view.positions(self.pump)
         return pump, view.filters(self, pump.u)
 
-    def decode(
-        self, encoding: Encoding, view: View, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def decode(self, encoding: Encoding, view: View, generator: Generator | None = None) -> Tensor:
         """The second half of a pass: logits of the rows of a view."""
         logits: Tensor = self.mixture([branch(encoding, view, generator) for branch in self.parts])
         return logits

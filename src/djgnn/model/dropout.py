@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Generator, Tensor
 
 from djgnn.graph.operator import SparseOperator
 
@@ -53,7 +53,7 @@ def relu_dropout(
     x: Tensor,
     p: float,
     training: bool = True,
-    generator: torch.Generator | None = None,
+    generator: Generator | None = None,
     window: Part | None = None,
 ) -> Tensor:
     """ReLU, then zero entries with probability p and divide the others by the share kept.
@@ -80,7 +80,7 @@ def add_relu_dropout(
     x: Tensor,
     p: float,
     training: bool = True,
-    generator: torch.Generator | None = None,
+    generator: Generator | None = None,
     window: Part | None = None,
 ) -> Tensor:
     """h plus what :func:`relu_dropout` makes of x, which must not be needed afterwards.
@@ -98,7 +98,7 @@ def drop(
     x: Tensor,
     p: float,
     training: bool = True,
-    generator: torch.Generator | None = None,
+    generator: Generator | None = None,
     window: Part | None = None,
 ) -> Tensor:
     """Dropout: zero entries with probability p and divide the others by the share kept.
@@ -121,7 +121,7 @@ def multiply(
     weight: Tensor,
     dropout: float = 0.0,
     training: bool = True,
-    generator: torch.Generator | None = None,
+    generator: Generator | None = None,
     window: Part | None = None,
 ) -> Tensor:
     """The product of dense or sparse features with weights, in training with dropout on x.
@@ -151,7 +151,7 @@ def keep_share(p: float) -> float:
 def keep_mask(
     x: Tensor,
     share: float,
-    generator: torch.Generator | None = None,
+    generator: Generator | None = None,
     window: Part | None = None,
 ) -> Tensor:
     """A tensor like x that is 1 with probability `share`, else 0."""
@@ -166,7 +166,7 @@ def _kept(x: Tensor, chances: Tensor, share: float) -> Tensor:
     )
 
 
-def _chances(x: Tensor, generator: torch.Generator | None, window: Part | None) -> Tensor:
+def _chances(x: Tensor, generator: Generator | None, window: Part | None) -> Tensor:
     """Random bytes, one for each entry; all of the larger tensor are drawn."""
     width, count, device = math.prod(x.shape[1:]), x.numel(), x.device
     if isinstance(window, Chosen):
@@ -186,7 +186,7 @@ def _chances(x: Tensor, generator: torch.Generator | None, window: Part | None) 
     return draws.view(torch.int8)[begin - 8 * first :][:count]
 
 
-def _skip(words: int, generator: torch.Generator | None) -> None:
+def _skip(words: int, generator: Generator | None) -> None:
     """Draw so many numbers and forget them, a few at a time."""
     for begin in range(0, words, _SKIP):
         scratch = torch.empty(min(_SKIP, words - begin), dtype=torch.int64)
@@ -201,7 +201,7 @@ class _ReluDropout(torch.autograd.Function):
         ctx: Any,
         x: Tensor,
         share: float,
-        generator: torch.Generator | None,
+        generator: Generator | None,
         window: Part | None,
     ) -> Tensor:
         _relu_dropout_(x, share, generator, window)
@@ -224,7 +224,7 @@ class _AddReluDropout(torch.autograd.Function):
         h: Tensor,
         x: Tensor,
         share: float,
-        generator: torch.Generator | None,
+        generator: Generator | None,
         window: Part | None,
     ) -> Tensor:
         _relu_dropout_(x, share, generator, window)
@@ -239,7 +239,7 @@ class _AddReluDropout(torch.autograd.Function):
 
 
 def _relu_dropout_(
-    x: Tensor, share: float, generator: torch.Generator | None, window: Part | None
+    x: Tensor, share: float, generator: Generator | None, window: Part | None
 ) -> None:
     if x.device.type == "cpu" and x.is_contiguous():
         chances = None if window is None else _chances(x, generator, window)

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from djgnn.graph.operator import SparseOperator
 from djgnn.model.config import PLAIN_NAMES, Expert, ModelConfig
@@ -223,7 +223,7 @@ class DJExperts(Mixed):
         x: Tensor | SparseOperator,
         edge_index: Tensor | ExpertOperators,
         edge_weight: Tensor | None = None,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Logarithms of the probabilities and the pump losses.
 

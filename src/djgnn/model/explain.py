@@ -1,5 +1,5 @@
-"""Why a node got its class: exact shares of the experts, contributions of their branches, and who
-stands behind each.
+"""Why a node got its class: exact shares of the experts, contributions of their branches, and the
+neighbours behind each.
 """
 
 from collections.abc import Mapping
@@ -293,7 +293,7 @@ def _table(
     if not isinstance(module, LabelPropagation):
         return logits, logits, ()
     bias = module.logits(module.prior.double().cpu().numpy())
-    near = [words.neighbour(*pair) for pair in module.voices(graph, node)]
+    near = [words.neighbour(*pair) for pair in module.labelled_neighbours(graph, node)]
     shown, left_out = tuple(near[:MOST_NEIGHBOURS]), max(0, len(near) - MOST_NEIGHBOURS)
     added = words.by_class(logits - bias)
     return logits, bias, (BranchPart("neighbours", 1.0, added, shown, left_out),)

@@ -1,7 +1,5 @@
 """A forest as an expert, kept as plain arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

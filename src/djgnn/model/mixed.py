@@ -1,17 +1,15 @@
 """Several models: the convex mixture of their probabilities, with their product as a member."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 LEAST = 1e-9
-"""The probability below which an expert has no more say in the product."""
+"""The least probability that an expert gives in the product."""
 ROWS = 1 << 16
 """Nodes whose answers are mixed at a time."""
 
@@ -62,7 +60,7 @@ class Mixed(nn.Module):
         """The experts in the order of their weights."""
         return tuple(self.experts)
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """Initialise all experts; equal weights, no temperature, no product, no offsets."""
         for expert in self.experts.values():
             expert.reset_parameters(generator)  # type: ignore[operator]
@@ -81,8 +79,8 @@ class Mixed(nn.Module):
 
         Args:
             logits: Of each expert.
-            fold: The fold of every node, -1 for none. A node of a fold hears only the members that
-                did not learn from it.
+            fold: The fold of every node, -1 for none. A node of a fold is predicted only by the
+                members that did not learn from it.
 
         Shapes:
             logits ``[n, classes]`` each, fold ``[n]``, result ``[experts, n, classes]``.
@@ -91,7 +89,7 @@ class Mixed(nn.Module):
 
     def _shares(self, logits: Sequence[Tensor], fold: Tensor | None) -> Tensor:
         each = self._tempered(logits)
-        own = each.exp() * self._heard(self.weights, fold).to(each.dtype)
+        own = each.exp() * self._per_node(self.weights, fold).to(each.dtype)
         if self.product:
             part = self.product.to(own.dtype) * self._part(fold).to(own.dtype)
             own = own + self._agreed(each, fold).exp() * part
@@ -100,7 +98,7 @@ class Mixed(nn.Module):
     def alone(self, logits: Sequence[Tensor], fold: Tensor | None = None) -> Tensor:
         """What of :meth:`shares` every expert adds by itself, its part of the product aside."""
         each = self._tempered(logits)
-        own = each.exp() * self._heard(self.weights, fold).to(each.dtype)
+        own = each.exp() * self._per_node(self.weights, fold).to(each.dtype)
         return own * self._factor(each, fold)
 
     def combine(self, logits: Sequence[Tensor], fold: Tensor | None = None) -> Tensor:
@@ -112,7 +110,8 @@ class Mixed(nn.Module):
         return self._by_rows(self._combine, logits, fold, dim=0)
 
     def _combine(self, logits: Sequence[Tensor], fold: Tensor | None) -> Tensor:
-        return self._offset(self._mixture(self._tempered(logits), fold))
+        answer = self._mixture(self._tempered(logits), fold)
+        return (answer + self.offsets).log_softmax(dim=1) if self.offsets.any() else answer
 
     def _by_rows(
         self,
@@ -133,19 +132,16 @@ class Mixed(nn.Module):
         Shapes:
             fold ``[n]``, result ``[experts, n, 1]``, or ``[experts, 1, 1]`` for all nodes.
         """
-        own = self._heard(self.weights, fold)
+        own = self._per_node(self.weights, fold)
         return own + self.product * self._part(fold) if self.product else own
 
     def _mixture(self, each: Tensor, fold: Tensor | None) -> Tensor:
         """The logarithm of the mixture before the offsets of the classes."""
-        weights = self._heard(self.weights, fold).to(each.dtype)
+        weights = self._per_node(self.weights, fold).to(each.dtype)
         own = torch.logsumexp(each + weights.log(), dim=0)
         if not self.product:
             return own
         return torch.logaddexp(own, self._agreed(each, fold) + self.product.to(each.dtype).log())
-
-    def _offset(self, answer: Tensor) -> Tensor:
-        return (answer + self.offsets).log_softmax(dim=1) if self.offsets.any() else answer
 
     def _factor(self, each: Tensor, fold: Tensor | None) -> Tensor | float:
         """What the offsets multiply the probability of every class by."""
@@ -157,14 +153,14 @@ class Mixed(nn.Module):
     def _agreed(self, each: Tensor, fold: Tensor | None) -> Tensor:
         """The logarithm of the product's probabilities."""
         bounded = each.clamp(min=math.log(LEAST))
-        return (bounded * self._heard(self.powers, fold)).sum(dim=0).log_softmax(dim=1)
+        return (bounded * self._per_node(self.powers, fold)).sum(dim=0).log_softmax(dim=1)
 
     def _part(self, fold: Tensor | None) -> Tensor:
         """The share of every expert in the exponents."""
-        powers = self._heard(self.powers, fold)
+        powers = self._per_node(self.powers, fold)
         return powers / powers.sum(dim=0)
 
-    def _heard(self, values: Tensor, fold: Tensor | None) -> Tensor:
+    def _per_node(self, values: Tensor, fold: Tensor | None) -> Tensor:
         """Values of every expert for every node, of the same sum: other folds have none."""
         found = values[:, None]
         if fold is not None and self.folds > 1:

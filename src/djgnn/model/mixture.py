@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from djgnn.model.products import narrow_product
 
@@ -51,7 +51,7 @@ class ConvexMixture(nn.Module):
         self.biases = nn.ParameterList(torch.empty(b) for b in widths[1:])
         self.reset_parameters()
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """All branches alike; layers uniform in +-1/sqrt(fan in)."""
         nn.init.ones_(self.alpha_logits)
         for weight, bias in zip(self.weights, self.biases, strict=True):

@@ -1,7 +1,5 @@
 """Layer normalisation of many narrow rows, which torch gives a whole block of a GPU each."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

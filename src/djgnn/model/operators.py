@@ -1,12 +1,10 @@
 """What the model needs of a graph, computed once: operators, degrees, twin classes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,6 +17,7 @@ from djgnn.jumps import TwinClasses, single_classes, twin_classes
 from djgnn.model.views import GraphView
 from djgnn.spectral import symmetrize
 
+T = TypeVar("T")
 ADJACENCIES = ("given", "transposed", "symmetric")
 SOME_ROWS = 1 << 16
 """Rows of A that are looked at together."""
@@ -51,14 +50,14 @@ class GraphOperators:
 
     def view(self, features: Tensor | SparseOperator) -> GraphView:
         """All rows, see :mod:`djgnn.model.views`."""
-        return GraphView.of(features, self)
+        return GraphView(features, self, self.adjacency, self.homophilic)
 
     def __repr__(self) -> str:
         return f"GraphOperators({self.adjacency}, {self.twins})"
 
 
 def at_once(work: Callable[[], Any]) -> Any:
-    """Do it here."""
+    """Call it in this process."""
     return work()
 
 
@@ -70,7 +69,7 @@ class WholeGraph:
         adjacency: A as given; ``None`` on a process that has no more than its own rows.
         features: X of all nodes, where a process otherwise holds a part of it.
         shared: Does something on one of the processes and gives the result to all.
-        made: What several experts need of it, by name; whoever is first makes it.
+        made: What several experts need of it, by name; the first one makes it.
         device: Where experts are.
         symmetric: Gives the larger of A and its transpose, where others need it, too.
     """
@@ -113,11 +112,11 @@ class Parts:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _making={})
 
-    def _once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+    def _once(self, key: Hashable, make: Callable[[], T]) -> T:
         with self._making.setdefault(key, RLock()):  # experts may be trained in several threads
             if key not in self._made:
                 self._made[key] = make()
-            return self._made[key]
+            return cast(T, self._made[key])
 
     def rows(self, treatment: str) -> tuple[SparseOperator, Tensor, Tensor]:
         """The adjacency, its row sums, and their sum."""
@@ -134,8 +133,7 @@ class Parts:
                     return back, degrees, volume
             return self.held(own), degrees, volume
 
-        found: tuple[SparseOperator, Tensor, Tensor] = self._once(("rows", treatment), make)
-        return found
+        return self._once(("rows", treatment), make)
 
     first = 0
     """The first row that is kept."""
@@ -144,10 +142,7 @@ class Parts:
         """The rows that are kept, all of them, see :func:`treat`."""
         if not self.shares:
             return treat(self._given, treatment)
-        found: sp.csr_array = self._once(
-            ("treated", treatment), lambda: treat(self._given, treatment)
-        )
-        return found
+        return self._once(("treated", treatment), lambda: treat(self._given, treatment))
 
     def of_all(self, values: NDArray[Any]) -> NDArray[Any]:
         """Values of all nodes, from those of the rows that are kept."""
@@ -161,8 +156,7 @@ class Parts:
             given = sp.csr_array(self._given)
             return WholeGraph(given, device=device, symmetric=symmetric if self.shares else None)
 
-        found: WholeGraph = self._once("whole", make)
-        return found
+        return self._once("whole", make)
 
     def held(self, matrix: sp.csr_array) -> SparseOperator:
         """Rows as an operator."""
@@ -191,8 +185,7 @@ class Parts:
             classes = twin_classes(own) if look else single_classes(own.shape[0])
             return classes.to(self._kind[1])
 
-        found: TwinClasses = self._once(("twins", look and treatment), make)
-        return found
+        return self._once(("twins", look and treatment), make)
 
     def operators(
         self,
@@ -284,15 +277,10 @@ def treat(adjacency: sp.sparray, treatment: str) -> sp.csr_array:
     return symmetrize(given) if treatment == "symmetric" else given
 
 
-def itself(values: NDArray[Any]) -> NDArray[Any]:
-    """The same."""
-    return values
-
-
 def gcn_normalize(
     adjacency: sp.sparray,
     first: int = 0,
-    of_all: Callable[[NDArray[Any]], NDArray[Any]] = itself,
+    of_all: Callable[[NDArray[Any]], NDArray[Any]] = lambda values: values,
 ) -> sp.csr_array:
     r"""Diagonal set to 1, then :math:`D^{-1/2} A D^{-1/2}` with row sums D, at least 1.
 

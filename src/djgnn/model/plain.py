@@ -1,27 +1,23 @@
-"""Experts on a table of the graph, and the plain ones: what anyone would try first.
+"""Experts on a table of the graph, and the plain ones, which anyone would try first.
 
 Plain experts follow no gradient. What they have learned from the training labels are tensors, so
 that they are stored as networks are. All of them are computed whole, whatever the networks do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
+from djgnn.graph.arrivals import Arrivals
 from djgnn.graph.operator import SparseOperator
 from djgnn.model.columns import Floats, Surroundings, surroundings, totals
+from djgnn.model.config import ModelConfig
 from djgnn.model.operators import WholeGraph, mean_normalize
-
-if TYPE_CHECKING:
-    from djgnn.graph.arrivals import Arrivals
-    from djgnn.model.config import ModelConfig
 
 ABSENT = 1e-6
 """Least probability of a class."""
@@ -30,7 +26,7 @@ STEPS, TOLERANCE = 100, 1e-4
 
 
 class TableExpert(nn.Module):
-    """An expert that sees a table of the graph: what one can say of every node, whole.
+    """An expert on a table of the graph, which is computed whole.
 
     Args:
         in_channels: Number of node features F.
@@ -57,11 +53,11 @@ class TableExpert(nn.Module):
         self.register_buffer("label", torch.full((num_nodes,), -1))
 
     @classmethod
-    def build(cls, config: ModelConfig, *sizes: Any) -> TableExpert:
+    def build(cls, config: ModelConfig, *sizes: Any) -> Self:
         """The expert of a model: of features, classes, nodes, and whether edges are directed."""
         return cls(*sizes)
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """No label is known, all classes are equal."""
         with torch.no_grad():
             self.prior.fill_(1 / max(1, self.out_channels))
@@ -77,7 +73,7 @@ class TableExpert(nn.Module):
         self.prior.copy_(share / share.sum())
 
     def forward(
-        self, x: Any, graph: WholeGraph, generator: torch.Generator | None = None
+        self, x: Any, graph: WholeGraph, generator: Generator | None = None
     ) -> tuple[Tensor, Tensor]:
         """Logits of all nodes; there is no pump loss."""
         return self.table_logits(*self.whole(x, graph)), self.prior.new_zeros(())
@@ -157,7 +153,7 @@ class PlainExpert(TableExpert):
     def steps(self, x: Any, near: Surroundings, seed: int) -> Iterator[Floats | Tensor]:
         """Learn from the labels, epoch after epoch; the probabilities of all nodes after each.
 
-        An expert that was restored goes on from where it was.
+        A restored expert continues from where it was.
         """
         yield self.probabilities(x, near)
 
@@ -171,15 +167,15 @@ class ClassShares(PlainExpert):
 
 
 class LabelPropagation(PlainExpert):
-    r"""Labels of the training nodes, handed on along the edges in both directions.
+    r"""Labels of the training nodes, propagated along the edges in both directions.
 
     .. math::
         f_i = \alpha \sum_j M_{ij} f_j + (1 - \alpha) \pi \quad
         (i \text{ without label}), \qquad f_i = e_{y_i} \quad (i \text{ a training node}),
 
     with the mean M over neighbours and the class shares :math:`\pi`, which nodes without
-    neighbours have. The answer is the right-hand side for every node: one that is labelled hears
-    the others. How far labels reach, :math:`\alpha`, is chosen on validation nodes.
+    neighbours have. The answer is the right-hand side for every node: a labelled one is predicted
+    from the others. How far labels reach, :math:`\alpha`, is chosen on validation nodes.
 
     Reference:
         Zhu, Ghahramani, Lafferty: Semi-supervised learning using Gaussian fields and harmonic
@@ -196,7 +192,7 @@ class LabelPropagation(PlainExpert):
         super().__init__(in_channels, out_channels, num_nodes, directed)
         self.register_buffer("reach", torch.zeros((), dtype=torch.float64))
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """No label, no reach."""
         super().reset_parameters()
         self.reach.zero_()
@@ -228,7 +224,7 @@ class LabelPropagation(PlainExpert):
                 break
         return multiply(f) + given
 
-    def voices(self, graph: WholeGraph, node: int) -> list[tuple[int, float]]:
+    def labelled_neighbours(self, graph: WholeGraph, node: int) -> list[tuple[int, float]]:
         """The labelled neighbours of a node and their weights in its answer, largest first."""
         row = float(self.reach) * mean_normalize(surroundings(graph).both[[node]])
         known = self.label.cpu().numpy()

@@ -5,8 +5,6 @@ processors of its own make alone. oneDNN, which torch has for convolutions, take
 and is twice as fast there, with the same sums.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,16 +1,14 @@
 """The profile of a node as an expert: its features, its place in the graph in numbers, and the
 classes of its labelled neighbours, each in a layer of its own."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from djgnn.graph.operator import SparseOperator, row_entries, take_rows
 from djgnn.model.columns import (
@@ -84,13 +82,13 @@ class Profile(TableExpert):
         self.reset_parameters()
 
     @classmethod
-    def build(cls, config: ModelConfig, *sizes: Any) -> Profile:
+    def build(cls, config: ModelConfig, *sizes: Any) -> Self:
         """Of the width and dropout of the model."""
         in_channels, out_channels, num_nodes, directed = sizes
         own = (config.hidden_channels, config.dropout)
         return cls(in_channels, out_channels, num_nodes, directed, *own)
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """Uniform in one over the root of the inputs; no label."""
         super().reset_parameters()
         for weight, bias in ((self.head, self.bias), *zip(self.weights, self.biases, strict=True)):
@@ -147,7 +145,7 @@ class Profile(TableExpert):
     def decide(
         self,
         blocks: Blocks,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
         parts: Parts | tuple[None, ...] = (None,) * 4,
     ) -> Tensor:
         """Logits of the rows of the blocks, ``[rows, classes]``; `parts` come from `of_nodes`."""
@@ -158,7 +156,7 @@ class Profile(TableExpert):
         return product(h, self.head) + self.bias
 
     def forward(
-        self, x: Any, graph: WholeGraph, generator: torch.Generator | None = None
+        self, x: Any, graph: WholeGraph, generator: Generator | None = None
     ) -> tuple[Tensor, Tensor]:
         """Logits of all nodes; there is no pump loss."""
         own = x if graph.features is None else graph.features
@@ -172,7 +170,7 @@ class Profile(TableExpert):
 
 
 REACHES, STEPS = (0.5, 0.85, 0.97), 30
-"""Of every influence how much is handed on, and how many steps."""
+"""Shares of influence that are passed on at each step, and how many steps."""
 _NUMBERS = {True: 10 + len(REACHES), False: 5 + len(REACHES)}
 
 
@@ -210,7 +208,7 @@ def influence(near: Surroundings, reaches: Sequence[float]) -> list[Floats]:
 
     Args:
         near: Who is near whom; of known nodes the number d of targets counts no later ones.
-        reaches: The shares :math:`\beta` that are handed on.
+        reaches: The shares :math:`\beta` that are passed on.
 
     Shapes:
         results ``[n]``.

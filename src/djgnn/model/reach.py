@@ -4,8 +4,6 @@ The same sums as hop by hop with autograd, whose slices and chosen rows would ea
 of zeros in the backward pass.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

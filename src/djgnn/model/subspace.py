@@ -1,7 +1,5 @@
 """Singular vectors of large sparse matrices, by subspace iteration on any device."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 import torch

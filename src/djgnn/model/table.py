@@ -1,7 +1,5 @@
 """The row of numbers that trees see of a node: features, degrees, labels around it, its place."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -9,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Generator, Tensor
 
 from djgnn.model.columns import (
     EVERY,
@@ -38,7 +36,7 @@ MOST_EXAMPLES, LEAST_EXAMPLES = 50_000, 20
 
 
 class TreeTable(PlainExpert):
-    r"""An expert that sees of a node what one can say of it in numbers.
+    r"""An expert on a table with a row of numbers for every node.
 
     The columns: features X (of wide ones the commonest, and the others reduced by an SVD), their
     means over neighbours, logarithms of degrees and the degrees around a node, the classes of
@@ -65,7 +63,7 @@ class TreeTable(PlainExpert):
         self.register_buffer("vectors", torch.zeros(num_nodes, ways * min(PLACES, num_nodes - 1)))
         self.register_buffer("power", torch.zeros(()))
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """No label, and nothing learned from any."""
         super().reset_parameters()
         for name, buffer in self.named_buffers():
@@ -158,7 +156,9 @@ class TreeTable(PlainExpert):
         """The columns, kept for the next expert that has the same, as boosting and forest of a fold
         do, and given up to it."""
         owner, table = near.made.pop("table", (None, None))
-        if owner is not None and self._same_table(owner):
+        names = ("label", "prior", "projection", "vectors")
+        same = owner is not None and type(self).columns is type(owner).columns
+        if same and all(torch.equal(getattr(self, name), getattr(owner, name)) for name in names):
             return cast(NDArray[np.float32], table)
         table = self.columns(x, near, rows)
         near.made["table"] = (self, table)
@@ -167,12 +167,6 @@ class TreeTable(PlainExpert):
     def later_logits(self, x: Any, near: Surroundings) -> Tensor:
         """Of the nodes after the known ones; the trees see no others."""
         return self.logits(self.of_table(self.table(x, near, slice(self.num_nodes, None))))
-
-    def _same_table(self, other: TreeTable) -> bool:
-        """Whether another expert has the same table, as boosting and forest of a fold do."""
-        names = ("label", "prior", "projection", "vectors")
-        equal = (torch.equal(getattr(self, name), getattr(other, name)) for name in names)
-        return type(self).columns is type(other).columns and all(equal)
 
     def some(self, x: Any, graph: WholeGraph, rows: NDArray[np.int64]) -> Tensor:
         """Logits of some nodes; the trees see no others."""
@@ -207,7 +201,7 @@ def leaves(
 
 
 def _drawn(y: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-    """About as many places as trees learn from, of every class its share, but not too few."""
+    """Places of the nodes that trees learn from: of every class its share, at least a few."""
     count = np.bincount(y)
     share = np.ceil(count * MOST_EXAMPLES / len(y)).astype(np.int64)
     order = np.random.default_rng(seed).permutation(len(y))

@@ -1,7 +1,5 @@
 """Boosted trees as experts, kept as plain arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, ClassVar
 

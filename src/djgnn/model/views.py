@@ -218,11 +218,6 @@ class GraphView(View):
     index: Tensor | None = None
     ranks: Tensor | None = None
 
-    @classmethod
-    def of(cls, features: Features, operators: GraphOperators) -> GraphView:
-        """All rows."""
-        return cls(features, operators, operators.adjacency, operators.homophilic)
-
     def rows(self, index: Tensor) -> GraphView:
         """Some rows of the same graph, with the same sources."""
         whole = (self.operators.adjacency, self.operators.homophilic)

@@ -1,12 +1,11 @@
 """The card of a graph: size, labels, twins, leaks, heterophily; what `djgnn inspect` prints."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from djgnn.checking import json_values
 from djgnn.errors import NotConvergedWarning
@@ -21,16 +20,14 @@ from djgnn.spectral import (
 from djgnn.spectral.heterophily import HomophilyMethod, homophilies
 from djgnn.spectral.systems import WORK
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Twins = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
 
-    Twins = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
 
 LEAK_SHARE, LEAK_ENTRIES = 0.1, 2
 EMPTY_ROWS = 0.1
 SPREAD = ("median", "low", "high")
 ROUGH = 0.05
-"""Residual of eigenvectors that clusters are not looked for with."""
+"""Residual above which eigenvectors are not clustered."""
 
 
 def measure_graph(graph: Graph, seed: int = 0, structural: bool = True) -> dict[str, Any]:

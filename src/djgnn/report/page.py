@@ -49,7 +49,7 @@ def write_run_page(
     """Write the page of a run and return its path.
 
     The page is written twice: without the theory, which can take long, and then with it. So a stop
-    in between leaves a page. In the run folder, the card vouches for the second one.
+    in between leaves a page. In the run folder, the card has the hash of the second one.
 
     Args:
         data: The run.

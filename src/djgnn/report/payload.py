@@ -10,7 +10,6 @@ import numpy as np
 from djgnn.checking import json_values
 from djgnn.graph.checks import BINARY, METRIC_NAMES
 from djgnn.model.experts import kind_of
-from djgnn.report.advice import advice, kinds
 from djgnn.report.graph_card import card_rows, measure_graph
 from djgnn.report.run_data import RunData
 from djgnn.report.views import (
@@ -22,8 +21,10 @@ from djgnn.report.views import (
 )
 from djgnn.training import calibration
 from djgnn.training.folder import CONFIG, GRAPH, jumps_card
+from djgnn.training.next_steps import NextSteps
 from djgnn.training.predictions import PARTS
 from djgnn.training.selection import resampled
+from djgnn.training.suspects import Suspect
 
 FORMAT = "djgnn-report-1"
 RESAMPLES = 200
@@ -91,6 +92,46 @@ def theory_payload(data: RunData, card: dict[str, Any] | None = None) -> dict[st
         }
     )
     return payload
+
+
+def advice(card: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a card for those who act on a run: verdict, sets and next steps.
+
+    They are ``None`` where there is nothing, as in older runs; every suspect says whether its label
+    looks wrong.
+    """
+    keys = ("verdict", "sets", *NextSteps.__annotations__)
+    found = {key: card.get(key) or None for key in keys}
+    doubted = card.get("suspects") or ()
+    rows = [{**row, "looks_wrong": Suspect(**row).looks_wrong} for row in doubted]
+    return {**found, "suspects": rows or None}
+
+
+def kinds(experts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The experts of a card by kind: the members of a cross-fitted one together.
+
+    Weights and seconds are sums; scores and losses are means over the folds that have them; of the
+    epochs the ones of the first member stand for all.
+
+    Example:
+        >>> row = {"epoch": 2, "epochs": 5, "validation": 60.0, "validation_loss": 1.0}
+        >>> rows = [{**row, "name": f"rows-{k}", "weight": 0.5, "seconds": 1.0} for k in (1, 2)]
+        >>> [(kind["name"], kind["weight"], kind["seconds"]) for kind in kinds(rows)]
+        [('rows', 1.0, 2.0)]
+    """
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for expert in experts:
+        groups.setdefault(kind_of(expert["name"]), []).append(expert)
+    found = []
+    for kind, rows in groups.items():
+        row = {**rows[0], "name": kind}
+        for key in ("weight", "seconds"):
+            row[key] = sum(each[key] for each in rows)
+        for key in ("validation", "validation_loss"):
+            known = [each[key] for each in rows if each[key] is not None]
+            row[key] = sum(known) / len(known) if known else None
+        found.append(row)
+    return found
 
 
 def _jumps(data: RunData) -> list[dict[str, Any]] | None:

@@ -3,15 +3,14 @@
 Arrays inside a page are little-endian bytes in base64, which a browser reads directly.
 """
 
-from __future__ import annotations
-
 import base64
 import math
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 
 from djgnn.errors import DisconnectedWarning, InputError, NotConvergedWarning
 from djgnn.jumps import TwinClasses, rank_lists, twin_classes
@@ -28,9 +27,6 @@ from djgnn.spectral import (
 from djgnn.training.predictions import PARTS
 from djgnn.training.recorder import Recording
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
 MOST_NODES, MOST_RANKS = 50_000, 1 << 20
 MOST_CLASSES = 5
 LISTED = {"flags": "flags", "set": "sets"}
@@ -40,7 +36,7 @@ MOST_OF_A_JUMP = 4
 ADJACENCY_BYTES = 5 << 20
 SAMPLE_SIZE = 1_000
 ROUGH = 1e-2
-"""Residual of eigenvectors that U is not compared with."""
+"""Residual above which U is not compared with eigenvectors."""
 _KINDS = {"f4": "<f4", "i2": "<i2", "u1": "<u1", "u2": "<u2", "u4": "<u4"}
 
 
@@ -89,6 +85,7 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
         top[i] = [first, *top[i][top[i] != first]][: top.shape[1]]
     names = data.graph.names()
     told = {key: column.gather(chosen) for key, column in data.predictions.items()}
+    said = {key for key, column in data.predictions.items() if (column != "").any()}
     jumps = zip(data.branches, data.alpha.values(), strict=False)  # which come first in alpha
     branches = [ranks[:MOST_OF_A_JUMP] if alpha > 0 else () for ranks, alpha in jumps]
     columns = sorted({rank for ranks in branches for rank in ranks})
@@ -102,7 +99,7 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
         "labels": pack_index(data.labels + 1, classes + 1),
         "predicted": pack_index(data.predicted, classes),
         "part": pack_index(data.part, len(PARTS)),
-        **{to: told[key].to_list() if _any(data, key) else None for key, to in LISTED.items()},
+        **{to: told[key].to_list() if key in said else None for key, to in LISTED.items()},
         **{key: pack([float(text) for text in told[key]], "f4") for key in SHARES},
         "top": pack_index(top, classes),
         "probabilities": pack(np.take_along_axis(data.probabilities[chosen], top, axis=1), "f4"),
@@ -119,11 +116,6 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
         "branches": branches,
         "edges": _edges(data),
     }
-
-
-def _any(data: RunData, key: str) -> bool:
-    """Whether a column of the predictions is there and says anything of any node."""
-    return key in data.predictions and bool((data.predictions[key] != "").any())
 
 
 def _edges(data: RunData) -> dict[str, Any]:

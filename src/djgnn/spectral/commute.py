@@ -190,8 +190,8 @@ def commute_time_embedding(
 def distance_correlations(learned: Floats, exact: Floats) -> tuple[float, float, float]:
     """Of two matrices of distances: rank correlation, that of the squares, error of the first.
 
-    The error is that of the jackknife over nodes, since pairs with a node in common are no
-    independent draws.
+    The error is that of the jackknife over nodes, since pairs with a node in common are not
+    independent.
     """
     size = len(exact)
     first, second = np.triu_indices(size, k=1)

@@ -1,24 +1,18 @@
 """How much do neighbours disagree: homophily measures on the edges of a labelled graph."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, Self, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from djgnn.errors import InputError
 from djgnn.graph import Graph
-from djgnn.spectral.laplacians import as_adjacency, symmetrize
+from djgnn.spectral.laplacians import Adjacency, as_adjacency, symmetrize
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+Ends = tuple[NDArray[np.int64], NDArray[np.int64]]
 
-    from numpy.typing import ArrayLike, NDArray
-
-    from djgnn.spectral.laplacians import Adjacency
-
-    Ends = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 HomophilyMethod = Literal["edge", "node", "class", "adjusted", "label_informativeness"]
 
@@ -120,7 +114,7 @@ class _Known:
     once: NDArray[np.int64]
 
     @classmethod
-    def of(cls, graph: Adjacency, y: ArrayLike | None, adjacency: str) -> _Known:
+    def of(cls, graph: Adjacency, y: ArrayLike | None, adjacency: str) -> Self:
         """Of a graph, or of its symmetrised edges."""
         label = known_labels(graph, y)
         if adjacency == "given" and isinstance(graph, Graph):

@@ -5,8 +5,6 @@ an order in which its factors are known to be small; everything else is iterated
 the multiplications. What was not solved to its tolerance is said in a warning.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 
@@ -174,7 +172,7 @@ class SparseSolver:
                 active, square = active[going], square[going]
                 x, r, p, z = (table[:, going] for table in (x, r, p, z))
         out[:, active] = x
-        self._say(active.size, rhs.shape[1])
+        self._warn(active.size, rhs.shape[1])
         return out
 
     def _residuals(self, rhs: Floats) -> Floats:
@@ -183,10 +181,10 @@ class SparseSolver:
         options = {"rtol": self.tol, "restart": GMRES_RESTART, "maxiter": restarts}
         inverse = sp.diags_array(self.inverse)
         found = [gmres(self.matrix, column, M=inverse, **options) for column in rhs.T]
-        self._say(sum(info != 0 for _, info in found), rhs.shape[1])
+        self._warn(sum(info != 0 for _, info in found), rhs.shape[1])
         return np.stack([solution for solution, _ in found], axis=1)
 
-    def _say(self, stalled: int, columns: int) -> None:
+    def _warn(self, stalled: int, columns: int) -> None:
         if stalled:
             warnings.warn(
                 f"linear solve: {stalled} of {columns} right-hand sides did not reach a relative "

@@ -1,6 +1,4 @@
-"""What a trained model answers for the nodes that are asked for, and the share that is right."""
-
-from __future__ import annotations
+"""Predictions of a stored model for the nodes asked for, and their accuracy."""
 
 import dataclasses
 import warnings

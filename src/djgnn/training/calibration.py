@@ -1,9 +1,7 @@
-"""Confidence that can be believed: a temperature and a curve from validation, and their check."""
-
-from __future__ import annotations
+"""Calibrated confidence: a temperature and a curve fitted on validation, and their check."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,15 +77,6 @@ def temperature(
     return float(np.exp(found))
 
 
-def probabilities(logits: NDArray[np.float32], scale: float = 1.0) -> NDArray[np.float32]:
-    """Softmax of logits / T, in float64 inside.
-
-    Shapes:
-        logits and result ``[n, classes]``.
-    """
-    return np.asarray(softmax(logits.astype(np.float64) / scale, axis=1), dtype=np.float32)
-
-
 def reliability(
     shares: NDArray[np.float32], y: NDArray[np.int64], bins: int = BINS
 ) -> tuple[ReliabilityBin, ...]:
@@ -142,11 +131,11 @@ class Calibration:
     accuracy: tuple[float, ...] = ()
 
     @classmethod
-    def fit(cls, logits: NDArray[np.float32], y: NDArray[np.int64]) -> Calibration:
+    def fit(cls, logits: NDArray[np.float32], y: NDArray[np.int64]) -> Self:
         """Temperature, and from 30 nodes on the isotonic regression of being right on confidence.
 
-        As with the temperature, nodes that are all right, or all wrong, are no certainty: accuracy
-        lies between 1 / (m + 2) and (m + 1) / (m + 2).
+        As with the temperature, nodes that are all right, or all wrong, do not prove certainty:
+        accuracy lies between 1 / (m + 2) and (m + 1) / (m + 2).
 
         Shapes:
             logits ``[m, classes]``, y ``[m]``; of nodes that were not trained on.
@@ -154,7 +143,7 @@ class Calibration:
         scale = temperature(logits, y)
         if y.size < FEWEST:
             return cls(scale)
-        shares = probabilities(logits, scale).astype(np.float64)
+        shares = cls(scale).probabilities(logits).astype(np.float64)
         place, group = np.unique(shares.max(axis=1), return_inverse=True)
         right = shares.argmax(axis=1) == y
         count = np.bincount(group)
@@ -165,7 +154,7 @@ class Calibration:
         return cls(scale, tuple(place[ends].tolist()), tuple(level[ends].tolist()))
 
     @classmethod
-    def from_card(cls, card: dict[str, Any]) -> Calibration:
+    def from_card(cls, card: dict[str, Any]) -> Self:
         """Read from a run's card; version 0.1 had no curve.
 
         Raises:

@@ -1,4 +1,4 @@
-"""The card of a run, ``result.json``: what it holds, and how it vouches for the other files."""
+"""The card of a run, ``result.json``: what it holds, and the hashes of the other files."""
 
 import hashlib
 import json

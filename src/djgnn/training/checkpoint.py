@@ -1,7 +1,5 @@
 """Checkpoints: everything a run knows between two epochs, in one file that is whole or absent."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -12,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from djgnn.errors import InputError
 from djgnn.graph.files import flush, readable_file
@@ -28,7 +26,7 @@ from djgnn.training.progress import EpochRecord, Progress
 
 FORMAT = "djgnn-checkpoint-1"
 NUMBERS = len(dataclasses.fields(EpochRecord)) - 1
-"""Of an epoch; whose it was, the stage of the checkpoint says."""
+"""Numbers of an epoch; its expert is that of the checkpoint's stage."""
 
 
 def fingerprint(*parts: Any) -> str:
@@ -52,7 +50,7 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path, about: dict[str, str
 
 @contextmanager
 def written(path: Path) -> Iterator[None]:
-    """A full disk is an `OSError`, though safetensors has an error of its own.
+    """Turn errors of safetensors, such as a full disk, into an `OSError`.
 
     Raises:
         OSError: If the file cannot be written.
@@ -105,7 +103,7 @@ class _Writer:
 class Checkpoint:
     """One file that follows a run.
 
-    On a GPU what is kept of a training that has ended is written while the next one goes on;
+    On a GPU what is kept of a training that has ended is written while the next one runs;
     :meth:`finish` waits for it.
 
     Args:
@@ -126,10 +124,10 @@ class Checkpoint:
         self._last, self._wait = time.monotonic(), every
         self._writer = _Writer()
 
-    def stage(self, name: str) -> Checkpoint:
+    def stage(self, name: str) -> Self:
         """The checkpoint of one part of a run, beside the others."""
         file = self.path.with_name(f"{name}.safetensors")
-        found = Checkpoint(file, f"{self.key}/{name}", self.every, self.group)
+        found = type(self)(file, f"{self.key}/{name}", self.every, self.group)
         found._writer = self._writer
         return found
 
@@ -157,7 +155,7 @@ class Checkpoint:
         progress: Progress,
         module: nn.Module,
         optimizer: Adam,
-        generator: torch.Generator | None,
+        generator: Generator | None,
     ) -> None:
         """Write the file anew; an older one stays until the new one is complete on disk.
 
@@ -207,7 +205,7 @@ class Checkpoint:
         self,
         module: nn.Module,
         optimizer: Adam,
-        generator: torch.Generator | None,
+        generator: Generator | None,
     ) -> Progress:
         """Put a run back to where it was; a fresh start if there is no file.
 
@@ -255,7 +253,7 @@ class Checkpoint:
 
 
 def threads_before(folder: Path) -> int | None:
-    """How many threads the run used whose checkpoints are in a folder; ``None`` if none says."""
+    """How many threads the run in a folder of checkpoints used; ``None`` if none records it."""
     for path in sorted(folder.glob("*.safetensors")):
         with suppress(InputError, OSError, RecursionError, SafetensorError, TypeError, ValueError):
             with safe_open(readable_file(path), framework="pt") as file:

@@ -1,4 +1,4 @@
-"""The place of a run is held, tried and tidied before any work is done for it."""
+"""Reserve the output folder of a run: lock it, test that it can be written, remove leftovers."""
 
 import os
 import re
@@ -17,11 +17,11 @@ TRIED = 2**16
 
 @contextmanager
 def claimed(path: str | Path) -> Iterator[None]:
-    """Hold the place of a run: no other process may write it meanwhile, on this machine at least.
+    """Lock the folder of a run: no other process on this machine can write it meanwhile.
 
     What a process that was killed left half-written beside it is removed; an older run that was
-    being replaced comes back. The lock is a hidden file beside the folder; the system opens it when
-    its process ends, however that happens.
+    being replaced is restored. The lock is a hidden file beside the folder; the operating system
+    releases it when the process ends, however that happens.
 
     Args:
         path: Where the run will be.
@@ -32,7 +32,7 @@ def claimed(path: str | Path) -> Iterator[None]:
     """
     target = Path(os.path.realpath(Path(path).expanduser()))
     if os.path.ismount(target):
-        raise InputError(f"{path}: is where a disk is mounted; name a folder inside of it")
+        raise InputError(f"{path}: is the mount point of a disk; name a folder inside it")
     made = [place for place in target.parents if not place.exists()]
     lock = target.with_name(f".{target.name}.lock")
     try:
@@ -69,7 +69,7 @@ def check_space(path: str | Path, needed: int) -> None:
 
 
 def _locked(lock: Path, target: Path, path: str | Path) -> int:
-    """The open file of a lock, once the place of the run is tried and tidied."""
+    """The open lock file, once the folder was tested for writing and leftovers were removed."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle = _open(lock)
@@ -119,7 +119,7 @@ def _open(lock: Path) -> int:
 
 
 def _tidy(target: Path) -> None:
-    """Remove what a killed process left; an older run that it had moved away comes back."""
+    """Remove what a killed process left; restore an older run that it had moved away."""
     left = re.compile(re.escape(f".{target.name}.") + r"[0-9a-f]{8}\.(part|old)")
     for place in list(target.parent.iterdir()):
         found = left.fullmatch(place.name)

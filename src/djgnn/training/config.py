@@ -1,14 +1,12 @@
 """`RunConfig`: the whole recipe of a run, from preset, data set and overrides, to and from YAML."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import yaml
 
@@ -101,10 +99,10 @@ class TrainConfig:
     ) -> bool:
         """Whether training has waited long enough.
 
-        With ``patience="auto"`` it goes on while the validation loss falls by half a percent in as
-        many epochs as it has taken so far, but at least in 25 and at most in 50. After its first 50
-        epochs an expert that is more than a tenth behind another must gain two percent in 25, and
-        so much that four times as much again would catch up.
+        With ``patience="auto"`` it continues while the validation loss falls by half a percent in
+        as many epochs as it has taken so far, but at least in 25 and at most in 50. After its first
+        50 epochs an expert that is more than a tenth behind another must gain two percent in 25,
+        and so much that four times as much again would catch up.
 
         Args:
             losses: On validation, of all epochs so far.
@@ -112,10 +110,9 @@ class TrainConfig:
             rival: The lowest validation loss of other experts.
             hopeless: So many times the rival's loss a training must be below after 25 epochs, and
                 before, from the sixth on, so many times more as the square of 25 / epochs.
-            chance: The loss of who knows the class shares alone. A training that has not learned
-                more yet has 50 epochs to begin with it: some networks stay there for long. After
-                them it is behind, too, if it has learned less than three quarters of what the rival
-                has, beyond the class shares.
+            chance: The loss of predicting the class shares. A training that has not improved on it
+                has 50 epochs to do so: some networks stay there for long. After them it is behind,
+                too, if it has improved on it by less than three quarters of what the rival has.
             soon: Whether an expert that is behind is given up after 25 epochs, if twice what it
                 gained in the last ten would not catch up.
             fast: Whether its learning rate grows: then it waits for at most 30 epochs, not 50.
@@ -166,7 +163,7 @@ class RunConfig:
     training: TrainConfig = field(default_factory=TrainConfig)
     preset: str = "default"
 
-    def replace(self, **changes: Any) -> RunConfig:
+    def replace(self, **changes: Any) -> Self:
         """A copy with fields of either section changed, by plain name.
 
         Raises:
@@ -186,7 +183,7 @@ class RunConfig:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> RunConfig:
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of :meth:`to_dict`; missing fields take their defaults.
 
         Raises:
@@ -216,7 +213,7 @@ class RunConfig:
         return text
 
     @classmethod
-    def read_yaml(cls, path: str | Path) -> RunConfig:
+    def read_yaml(cls, path: str | Path) -> Self:
         """Read a configuration file.
 
         Raises:

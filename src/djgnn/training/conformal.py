@@ -1,12 +1,10 @@
 """Sets of classes that hold the right one as often as promised: conformal prediction."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 from msgspec import Meta
@@ -14,11 +12,9 @@ from numpy.typing import NDArray
 
 from djgnn import checking
 from djgnn.errors import InputError
+from djgnn.graph import Graph
 from djgnn.training.held_out import held_out
-
-if TYPE_CHECKING:
-    from djgnn.graph import Graph
-    from djgnn.training.loop import Fitted
+from djgnn.training.loop import Fitted
 
 Shares = NDArray[np.float32]
 Scores = NDArray[np.float64]
@@ -76,8 +72,8 @@ USUAL = (0.9, 0.95, 0.99)
 def usual_promise(shares: Shares, y: NDArray[np.int64]) -> Promise:
     """The least of the usual coverages with which no set is empty, or as few as possible.
 
-    That is 0.9, or more where the model is right more often than that. Of few nodes only what they
-    can tell apart from certainty is promised.
+    That is 0.9, or more where the model is right more often than that. Few nodes cannot support a
+    promise close to 1.
 
     Shapes:
         shares ``[m, classes]``, y ``[m]``; of nodes that were not learned from.
@@ -239,12 +235,13 @@ def _mean(values: NDArray[Any]) -> float | None:
     return float(values.mean()) if values.size else None
 
 
-def class_sets(
+def coded_sets(
     card: dict[str, Any] | None, shares: Shares, names: Sequence[str], classes: Sequence[str]
-) -> list[str]:
-    r"""The sets of nodes as text: classes joined with ``|``, the likeliest first.
+) -> tuple[list[str], NDArray[np.int64]]:
+    r"""The different sets of nodes as text, and which of them each node has.
 
-    A ``|`` or a backslash in the name of a class has a backslash before it.
+    The classes of a set are joined with ``|``, the likeliest first. A ``|`` or a backslash in the
+    name of a class has a backslash before it.
 
     Args:
         card: The field `sets` of a card; without it there is no set.
@@ -253,26 +250,15 @@ def class_sets(
         classes: Names of the columns.
 
     Shapes:
-        shares ``[n, classes]``.
+        shares ``[n, classes]``, places ``[n]``.
 
     Raises:
         InputError: If there is not one threshold per class.
 
     Example:
         >>> card = {"thresholds": [0.8, 0.8, 0.8]}
-        >>> class_sets(card, np.array([[0.2, 0.7, 0.1]]), ["n"], ["a", "b|c", "d"])
+        >>> coded_sets(card, np.array([[0.2, 0.7, 0.1]]), ["n"], ["a", "b|c", "d"])[0]
         ['b\\|c|a']
-    """
-    texts, place = coded_sets(card, shares, names, classes)
-    return [texts[i] for i in place.tolist()]
-
-
-def coded_sets(
-    card: dict[str, Any] | None, shares: Shares, names: Sequence[str], classes: Sequence[str]
-) -> tuple[list[str], NDArray[np.int64]]:
-    """The different sets of nodes as text, and which of them each node has, ``[n]``.
-
-    Arguments and errors are those of :func:`class_sets`.
     """
     if card is None:
         return [""], np.zeros(len(names), dtype=np.int64)

@@ -1,7 +1,5 @@
 """The paper's mode for large graphs: the pump is trained alone, then its filters are fixed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import nn
@@ -37,6 +35,6 @@ def train_pump(module: DJGNN, inputs: tuple[Any, Any], config: TrainConfig) -> f
         view.reduce(module.pump.parameters())
         optimizer.step()
         value = float(loss.detach())
-    optimizer.zero_grad()  # the next optimiser must not find this gradient
+    optimizer.zero_grad()  # the next optimiser must start without this gradient
     module.freeze_pump(view)
     return value

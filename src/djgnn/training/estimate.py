@@ -1,4 +1,4 @@
-"""What a fit will cost here: a few epochs of every expert are timed, the rest is experience."""
+"""What a fit will cost here: a few epochs of every expert are timed, the rest is extrapolated."""
 
 import time
 from collections.abc import Sequence
@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from djgnn.graph import Graph, Split
+from djgnn.graph import Graph
 from djgnn.graph.checks import check_trainable
 from djgnn.graph.table_rules import column_groups
-from djgnn.model import DJGNN, DJExperts
 from djgnn.model.experts import Member, kind_of, members
 from djgnn.model.plain import PlainExpert
 from djgnn.training.config import RunConfig, TrainConfig
 from djgnn.training.experts import ALWAYS
 from djgnn.training.importance import MOST_GROUPS, REPEATS, SECONDS
 from djgnn.training.inputs import build_djgnn, initialize, seeded
-from djgnn.training.loop import Targets, fit
+from djgnn.training.loop import fit
 from djgnn.training.pilot import expected_epochs, usual_epochs
 from djgnn.training.progress import Hooks
 from djgnn.training.provenance import PeakMemory
+from djgnn.training.targets import Targets
 from djgnn.training.threads import lanes, suitable_threads
 
 LEAST_EPOCHS, MOST_EPOCHS = 3, 12
@@ -50,8 +50,9 @@ class CostEstimate:
     `least_seconds` is for a run that stops as early as its patience allows and gives its experts up
     after the first fold. Both are of networks alone, as is `memory_mib`, beside libraries and data.
 
-    `expected_seconds` and `peak_mib` are of the whole command as experience has it: start, reading,
-    checks, all experts with early stopping, calibration, predictions, page; `phases` parts them.
+    `expected_seconds` and `peak_mib` are of the whole command, by measurements on other graphs:
+    start, reading, checks, all experts with early stopping, calibration, predictions, page;
+    `phases` divides the seconds.
     """
 
     epochs: int
@@ -90,42 +91,30 @@ def estimate(
     Raises:
         InputError: If the split has nothing to learn from or to select on.
     """
-    parts = graph.split(split)
+    parts, where = graph.split(split), torch.device(device)
     check_trainable(graph.y, parts.train, parts.val, graph.num_classes, graph.metric)
-    with suitable_threads(graph, torch.device(device)) as threads:
-        spent = (reading, measures)
-        return _probe(graph, parts, config, torch.device(device), threads, spent, seed)
-
-
-def _probe(
-    graph: Graph,
-    parts: Split,
-    config: RunConfig,
-    where: torch.device,
-    threads: int,
-    before: tuple[float, float],
-    seed: int,
-) -> CostEstimate:
-    """The members of the first fold are tried; those of the others take as long."""
-    memory, begun, (reading, measures) = PeakMemory(where.type), time.perf_counter(), before
-    module, inputs = build_djgnn(config, graph, where)
-    targets = Targets.of(graph, parts, where)
-    built, ready = time.perf_counter() - begun, memory.mib()
-    training, folds = config.training, config.model.folds or 1
-    of_fold = _first_fold(module, folds)
-    trained = [own for own in of_fold if not isinstance(own.module, PlainExpert)]
-    steps = {own.name: _step(own, inputs, targets, training, len(trained)) for own in trained}
-    held, abreast = memory.mib(), min(lanes(), len(of_fold))
-    for own in of_fold:
-        if own.name not in steps:
-            steps[own.name] = _plain_step(own, inputs, targets, training)
-    seconds = {kind_of(name): step for name, step in steps.items()}
-    nodes = targets.train.numel()
-    epochs: dict[str, float] = {kind: usual_epochs(kind, nodes, training) for kind in seconds}
-    epochs |= expected_epochs(trained, seconds, inputs, targets, training, seed)
+    with suitable_threads(graph, where) as threads:
+        memory, begun = PeakMemory(where.type), time.perf_counter()
+        module, inputs = build_djgnn(config, graph, where)
+        targets = Targets.of(graph, parts, where)
+        built, ready = time.perf_counter() - begun, memory.mib()
+        training, folds = config.training, config.model.folds or 1
+        every = members(module)
+        of_fold = every[: len(every) // folds]  # those of the others take as long
+        trained = [own for own in of_fold if not isinstance(own.module, PlainExpert)]
+        steps = {own.name: _step(own, inputs, targets, training, len(trained)) for own in trained}
+        held, abreast = memory.mib(), min(lanes(), len(of_fold))
+        for own in of_fold:
+            if own.name not in steps:
+                steps[own.name] = _plain_step(own, inputs, targets, training)
+        seconds = {kind_of(name): step for name, step in steps.items()}
+        nodes = targets.train.numel()
+        epochs: dict[str, float] = {kind: usual_epochs(kind, nodes, training) for kind in seconds}
+        epochs |= expected_epochs(trained, seconds, inputs, targets, training, seed)
     kinds = [kind_of(own.name) for own in of_fold]
     first = [seconds[kind] * epochs[kind] for kind in kinds]
-    others = [(_times(kind, folds) - 1) * t for kind, t in zip(kinds, first, strict=True)]
+    chances = [1.0 if kind in ALWAYS else OTHER_FOLDS for kind in kinds]
+    others = [(folds - 1) * c * t for c, t in zip(chances, first, strict=True)]
     epoch, soonest = sum(steps[own.name] for own in trained), 1
     while not training.ends([0.0] * soonest, 0):
         soonest += 1
@@ -135,6 +124,9 @@ def _probe(
         "predictions": TABLES_SECONDS + _importance(graph, PASS * sum(steps.values())),
         "report": built + measures + PAGE_SECONDS + NODE_SECONDS * graph.num_nodes,
     }
+    peak = ready + FRAGMENTS * abreast * (held - ready)
+    if where.type != "cuda":  # of the process: libraries, data, the larger of training and page
+        peak = memory.before + max(peak, PAGE_MIB)
     return CostEstimate(
         epochs=training.epochs,
         trainings=len(trained) * folds,
@@ -145,14 +137,9 @@ def _probe(
         device=where.type,
         threads=threads,
         expected_seconds=sum(phases.values()),
-        peak_mib=_peak(memory, ready + FRAGMENTS * abreast * (held - ready)),
+        peak_mib=peak,
         phases=phases,
     )
-
-
-def _first_fold(module: DJGNN | DJExperts, folds: int) -> Sequence[Member]:
-    every = members(module)
-    return every[: len(every) // folds]
 
 
 def _step(
@@ -200,20 +187,8 @@ def _side_by_side(seconds: Sequence[float], lanes: int) -> float:
     return max(busy) / (EFFICIENCY if lanes > 1 else 1)
 
 
-def _times(kind: str, folds: int) -> float:
-    """In how many folds an expert is trained."""
-    return folds if kind in ALWAYS else 1 + OTHER_FOLDS * (folds - 1)
-
-
 def _importance(graph: Graph, once: float) -> float:
     """Seconds that the importance of columns takes, where a pass takes so long."""
     groups = min(MOST_GROUPS, len(column_groups(graph) or [1])) if graph.num_features else 0
     rough = REPEATS * groups * once
     return 0.0 if rough > 3 * SECONDS else rough
-
-
-def _peak(memory: PeakMemory, trained: float) -> float:
-    """Of the process: libraries, data, and the larger of training and page."""
-    if memory.device == "cuda":
-        return trained
-    return float(memory.before + max(trained, PAGE_MIB))

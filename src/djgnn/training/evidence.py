@@ -1,7 +1,5 @@
 """What a cross-fitted model says about nodes that its members did not learn from."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -59,7 +57,7 @@ def averaging_gain(
     Args:
         module: The mixture, with its weights in place.
         logits: Of each of its experts.
-        fold: The fold of every node, -1 where it is in none: nobody learned from these.
+        fold: The fold of every node, -1 where it is in none: no member learned from these.
         folds: Those that have members.
         measured: The score of single members on labelled nodes, each of another fold.
         metric: Which score.
@@ -92,8 +90,8 @@ def expected_gain(
 
     with P the answer, and the least T from 1 on with which single members score no more than they
     were measured to. What the answer scores then, less what they do, is the gain. It comes from the
-    nodes that members disagree on. Surer than the answer is (T < 1) nobody is taken to be: where
-    nearly all is right, that would hold every disagreement for an error of single members.
+    nodes that members disagree on. T is at least 1: where nearly every prediction is right, a lower
+    one would count every disagreement as an error of single members.
 
     Args:
         members: Logarithms of the probabilities that each gives to the classes of some nodes.

@@ -1,7 +1,5 @@
 """The training of one expert: its rates, its best epoch, the jumps that it can do without."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import zlib
@@ -22,15 +20,16 @@ from djgnn.model.profile import Profile
 from djgnn.training.config import MANY_NODES, TrainConfig
 from djgnn.training.decoupled import prepare
 from djgnn.training.inputs import seeded
-from djgnn.training.loop import Fitted, Targets, fit
+from djgnn.training.loop import Fitted, fit
 from djgnn.training.passes import choose_passes
 from djgnn.training.progress import Hooks, Progress
+from djgnn.training.targets import Targets
 
 HOPELESS = 3
 """With folds an expert that is so many times behind another is soon given up."""
 GROWTH = 4.0
-"""How many times its first rate a network ends with, where there are many training nodes: who still
-learns after a few epochs gets there sooner, and often further."""
+"""How many times its first rate a network ends with, where there are many training nodes: one that
+still improves after a few epochs converges sooner, and often to a lower loss."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,6 @@ What validation nodes decide is each expert's epoch, the temperature that makes 
 comparable, the few weights of the mixture, and which jumps are dropped.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import warnings
@@ -26,16 +24,17 @@ from djgnn.model import DJGNN, DJExperts
 from djgnn.model.config import PLAIN_NAMES
 from djgnn.model.experts import kind_of
 from djgnn.model.mixed import Mixed
-from djgnn.training import calibration
+from djgnn.training.calibration import Calibration, temperature
 from djgnn.training.config import TrainConfig
 from djgnn.training.evidence import Evidence, averaging_gain
 from djgnn.training.expert import Training, seed_of
 from djgnn.training.inputs import initialize
 from djgnn.training.lanes import in_turn
-from djgnn.training.loop import ExpertRecord, Fitted, Targets
+from djgnn.training.loop import ExpertRecord, Fitted
 from djgnn.training.mixing import learned, mixing_weights
 from djgnn.training.progress import EpochRecord, Hooks
 from djgnn.training.selection import decision, score
+from djgnn.training.targets import Targets
 from djgnn.training.threads import beside, lanes
 
 ALWAYS: tuple[str, ...] = (*PLAIN_NAMES, "features", "profile")
@@ -43,11 +42,11 @@ ALWAYS: tuple[str, ...] = (*PLAIN_NAMES, "features", "profile")
 COMPARED = ("features", "propagation")
 """Experts whose own answers a mixture is compared with."""
 NOBODY = (0.0, 1.0, 0.0)
-"""Weight, temperature and power of who has no part."""
+"""Weight, temperature and power of an expert that takes no part."""
 EARLY = 2.5
-"""Places before its turn at which a long training begins: the last ones do not wait for it then."""
+"""How many places early a long training starts, so that the last ones need not wait for it."""
 MOST_NETWORKS, LEAST_RAISE = 5, 0.001
-"""Others, at most, and what each must add to the likelihood of the first fold."""
+"""Most further networks, and what each must add to the mean log-likelihood of the first fold."""
 
 
 def fit_experts(
@@ -110,7 +109,7 @@ def fit_experts(
         hooks.checkpoint.finish()
     found = {name: found[name] for name in module.names if name in found}
     for name, expert in module.experts.items():
-        if name not in found:  # diverged or never begun: weights that are numbers, for one seed one
+        if name not in found:  # diverged or never trained: finite weights by seed
             initialize(expert, seeds[name])
     if not found:
         nobody = FloatingPointError("training diverged: there is no expert")
@@ -119,9 +118,10 @@ def fit_experts(
 
 
 def _turn(training: Training) -> int:
-    """Where others are trained beside networks on a GPU: when they are wanted, before the dearest.
+    """The order of training where plain experts run beside networks on a GPU.
 
-    Networks without jumps do not wait for them then, and are not compared with them.
+    First networks without jumps, which neither wait for plain experts nor are compared with them,
+    then plain experts, then the networks with jumps, which cost most.
     """
     return 1 if training.plain else 2 * training.jumps
 
@@ -133,8 +133,8 @@ def _results(
 
     An expert is compared with those before it. Where it was trained beside one of them, and what
     became of that one would have ended it at another epoch, it is trained again: the result does
-    not depend on how many were trained at a time. Beside a GPU those have a lane, with so many
-    threads, that are compared with nobody.
+    not depend on how many were trained at a time. Beside a GPU the experts that are compared with
+    no other have a lane with so many threads.
     """
     rivals: dict[int, float] = {}
 
@@ -177,8 +177,8 @@ def _idle(found: dict[str, Fitted], targets: Targets) -> set[str]:
     likelihood = {}
     for name, each in found.items():
         held = each.held.cpu().numpy()
-        scale = calibration.temperature(held, y, counts)
-        likelihood[kind_of(name)] = calibration.probabilities(held, scale)[rows, y].astype(float)
+        shares = Calibration(temperature(held, y, counts)).probabilities(held)
+        likelihood[kind_of(name)] = shares[rows, y].astype(float)
     floor = np.finfo(np.float64).tiny
 
     def gained(kinds: Sequence[str]) -> float:
@@ -236,7 +236,7 @@ def _mixed(module: Mixed, found: dict[str, Fitted], folds: Sequence[Targets]) ->
     if interrupted and len(used) > 1:  # the last one is not complete
         used.pop()
     order = [kind for kind in by_fold[0] if all(kind in by_fold[k] for k in used)]
-    # One fold is judged where its epochs were chosen, as ever; several where nothing flatters them.
+    # One fold is scored where its epochs were chosen; several on logits that no choice flatters.
     rows = [folds[k].val for k in used]
     held = [
         [

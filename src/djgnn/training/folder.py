@@ -195,6 +195,9 @@ def run_card(
         kind = kind_of(name) if mixed else name
         weights[kind] = weights.get(kind, 0.0) + weight
     y = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
+    offsets = None
+    if mixed and module.offsets.any():
+        offsets = dict(zip(graph.classes(), module.offsets.tolist(), strict=True))
     by_part, logits = {"validation": parts.val, "test": parts.test}, fitted.logits.cpu().numpy()
     return {
         "format": FORMAT,
@@ -216,18 +219,11 @@ def run_card(
         "calibration": calibration_card(logits, y, by_part, fitted.calibration),
         "alpha": weights,
         "product": float(module.product) if mixed else None,
-        "offsets": offsets_card(module, graph) if mixed else None,
+        "offsets": offsets,
         "experts": json_values([dataclasses.asdict(record) for record in fitted.experts]),
         "jumps": jumps_card(module),
         "versions": versions(),
     }
-
-
-def offsets_card(module: DJExperts, graph: Graph) -> dict[str, float] | None:
-    """The offsets of the classes, where a mixture has any."""
-    if not module.offsets.any():
-        return None
-    return dict(zip(graph.classes(), module.offsets.tolist(), strict=True))
 
 
 def jumps_card(module: DJGNN | DJExperts) -> list[dict[str, Any]] | None:
@@ -263,8 +259,8 @@ def write_model(
 ) -> dict[str, Any]:
     """Write what a model needs to predict again: graph, options and weights; its epochs.
 
-    Of a cross-fitted one also what it says about held-out nodes. The card comes last: it vouches
-    for every file that is in the folder by then.
+    Of a cross-fitted one also its predictions of held-out nodes. The card comes last: it has
+    the hash of every file that is in the folder by then.
 
     Returns:
         The card as written.

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from djgnn.jumps.engines import on_tiles
 from djgnn.jumps.triton_search import capturable, uses_triton
@@ -56,7 +56,7 @@ class Captured:
 
     def __init__(
         self,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
         optimizer: Adam | None = None,
     ) -> None:
         self.generator, self.optimizer = generator, optimizer
@@ -85,11 +85,6 @@ class Captured:
         here.wait_stream(side)
         return result
 
-    def _generators(self) -> list[torch.Generator]:
-        """The generators that a capture registers: the given one and torch's own."""
-        own = torch.cuda.default_generators[torch.cuda.current_device()]
-        return [own] if self.generator is None else [own, self.generator]
-
     def _capture(self, run: Run) -> bool:
         graph = torch.cuda.CUDAGraph()
         if self.generator is not None:
@@ -98,7 +93,9 @@ class Captured:
         for group in groups:
             group["capturable"] = True
         torch.cuda.synchronize()
-        saved = [(each, each.get_state()) for each in self._generators()]
+        own = torch.cuda.default_generators[torch.cuda.current_device()]
+        registered = [own] if self.generator is None else [own, self.generator]
+        saved = [(each, each.get_state()) for each in registered]
         try:
             with torch.cuda.graph(graph, stream=_side_stream(torch.cuda.current_device())):
                 self._result = run()
@@ -120,8 +117,8 @@ def _side_stream(device: int) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
-def _reset(generator: torch.Generator, state: Tensor) -> None:
+def _reset(generator: Generator, state: Tensor) -> None:
     """Reset a generator that a failed capture left registered."""
-    fresh = torch.Generator(generator.device)
+    fresh = Generator(generator.device)
     fresh.set_state(state)
     generator.graphsafe_set_state(fresh.graphsafe_get_state())

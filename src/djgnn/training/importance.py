@@ -1,4 +1,4 @@
-"""Which columns a model lives on: what its score loses when their values change places."""
+"""Permutation importance: how much the score falls when the values of columns are shuffled."""
 
 import time
 import warnings
@@ -22,7 +22,7 @@ from djgnn.training.loop import Fitted
 from djgnn.training.selection import decision, score
 
 REPEATS, MOST_GROUPS, SECONDS = 3, 20, 10.0
-"""Permutations of a group; groups that are told apart; what it may take if nobody asked for it."""
+"""Permutations of a group; most groups; seconds it may take unless it was asked for."""
 FAR = 1.5
 """How many times as long as it may a pass must be expected to take to be ended early."""
 BLIND = ("shares", "propagation")
@@ -66,7 +66,10 @@ def importance(
         return {}
     if config.training.batch_size is not None:
         return {"importance_note": "importance of features: not measured in mini-batches"}
-    passes, costs = REPEATS * len(groups), _pass_seconds(fitted)
+    # What the answers of members take, by their trainings: an epoch is about four passes.
+    seeing = (e for e in fitted.experts if e.weight > 0 and kind_of(e.name) not in BLIND)
+    costs = {each.name: each.seconds / max(1, each.epochs) / 4 for each in seeing}
+    passes = REPEATS * len(groups)
     rough = sum(costs.values()) * passes
     if rough > 3 * SECONDS and not asked:
         return _too_long(rough)
@@ -103,12 +106,6 @@ def importance(
         error = float(np.std(drops, ddof=1)) / REPEATS**0.5
         found.append({"group": name, "drop": float(np.mean(drops)), "error": error})
     return {"importance": sorted(found, key=lambda each: -each["drop"])}
-
-
-def _pass_seconds(fitted: Fitted) -> dict[str, float]:
-    """What the answers of members take, by their trainings: an epoch is about four passes."""
-    seeing = (e for e in fitted.experts if e.weight > 0 and kind_of(e.name) not in BLIND)
-    return {each.name: each.seconds / max(1, each.epochs) / 4 for each in seeing}
 
 
 class _Clock:
@@ -202,7 +199,7 @@ def _logits(
     clock: _Clock | None = None,
     blind: bool = False,
 ) -> dict[str, Tensor]:
-    """Of the members that see features, or of those that do not; the dearest first.
+    """Of the members that see features, or of those that do not; the slowest first.
 
     Raises:
         TimeoutError: If the clock says so.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from djgnn.errors import InputError
 from djgnn.graph import Graph
@@ -35,15 +35,13 @@ def choose_device(name: str = "auto") -> torch.device:
     return torch.device("cuda" if there and name != "cpu" else "cpu")
 
 
-def features(
-    graph: Graph, device: torch.device | str = "cpu", sparse: bool = True
-) -> Tensor | SparseOperator:
-    """Node features; sparse ones stay sparse if the model can take them.
+def features(graph: Graph, device: torch.device | str = "cpu") -> Tensor | SparseOperator:
+    """Node features; sparse ones stay sparse.
 
     A graph without features gets the identity: every node is known by its own column, and the
     branches learn from structure alone.
     """
-    return dense_or_sparse(feature_matrix(graph), device, sparse)
+    return dense_or_sparse(feature_matrix(graph), device)
 
 
 def feature_matrix(graph: Graph) -> Any:
@@ -51,14 +49,10 @@ def feature_matrix(graph: Graph) -> Any:
     return sp.eye_array(graph.num_nodes, format="csr") if graph.x is None else graph.x
 
 
-def dense_or_sparse(
-    x: Any, device: torch.device | str = "cpu", sparse: bool = True
-) -> Tensor | SparseOperator:
-    """A feature matrix on a device; a sparse one stays sparse if the model can take it."""
+def dense_or_sparse(x: Any, device: torch.device | str = "cpu") -> Tensor | SparseOperator:
+    """A feature matrix on a device; a sparse one stays sparse."""
     if isinstance(x, sp.csr_array):
-        if sparse:
-            return SparseOperator.from_scipy(x, torch.float32, device)
-        x = x.toarray().astype(np.float32)
+        return SparseOperator.from_scipy(x, torch.float32, device)
     return torch.from_numpy(np.array(x)).to(device)
 
 
@@ -135,9 +129,9 @@ def blank_djgnn(config: RunConfig, graph: Graph | Facts) -> DJGNN | DJExperts:
         raise InputError(f"{facts.name}: {error}") from error
 
 
-def seeded(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
+def seeded(seed: int, device: torch.device | str = "cpu") -> Generator:
     """A generator of one device, from a seed."""
-    return torch.Generator(device).manual_seed(seed)
+    return Generator(device).manual_seed(seed)
 
 
 def initialize(module: nn.Module, seed: int) -> None:

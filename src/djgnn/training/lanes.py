@@ -1,6 +1,4 @@
-"""Trainings ahead of their turn, on cores that would be idle, with the results of one by one."""
-
-from __future__ import annotations
+"""Several trainings at once on idle cores, with the same results as one after the other."""
 
 import dataclasses
 import queue
@@ -25,10 +23,10 @@ def in_turn(
     threads: int = 0,
     places: Sequence[float] | None = None,
 ) -> Generator[Callable[[], Fitted]]:
-    """Start trainings in order, so many at a time, and give what waits for each, in order.
+    """Start trainings in order, so many at a time, and give a function for each that awaits it.
 
-    Whoever asks for a result hears of its epochs meanwhile, in the own thread. Trainings that
-    nobody asked for are stopped when the iterator is closed.
+    While a caller waits for a result, its epochs are reported in the caller's thread. Trainings
+    whose results were not requested are stopped when the iterator is closed.
 
     Args:
         jobs: What is trained, each with its hooks.
@@ -52,7 +50,7 @@ def in_turn(
 
 
 class _Lane:
-    """A training in a thread of its own, whose epochs are heard in another."""
+    """A training in a thread of its own, whose epochs are reported in another."""
 
     def __init__(
         self, pool: ThreadPoolExecutor, job: Job, hooks: Hooks, over: threading.Event
@@ -83,7 +81,7 @@ class _Lane:
 
 @contextmanager
 def _in_step() -> Iterator[None]:
-    """On a GPU: after what was begun elsewhere, and done when it is left."""
+    """On a GPU: wait for the default stream first, and for its own at the end."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         yield
         return
@@ -96,11 +94,11 @@ def _in_step() -> Iterator[None]:
 
 
 def _with_threads(number: int) -> None:
-    """Libraries count the threads of each thread apart."""
+    """Limit libraries, which count threads for every thread separately."""
     from threadpoolctl import threadpool_limits
 
     torch.set_num_threads(number or 1)
     threadpool_limits(number or 1)
     if number and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        # What it waits for must not be what the networks have to do first.
+        # Its work must not wait for that of the networks.
         torch.cuda.set_stream(torch.cuda.Stream(priority=-1))  # type: ignore[no-untyped-call]

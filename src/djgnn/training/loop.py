@@ -1,21 +1,17 @@
 """The training loop. It is handed the labels of training and validation nodes, and no others."""
 
-from __future__ import annotations
-
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from djgnn.errors import InputError
-from djgnn.graph import Graph, Split
 from djgnn.training.calibration import Calibration
 from djgnn.training.config import TrainConfig
 from djgnn.training.evidence import Evidence
@@ -23,70 +19,11 @@ from djgnn.training.optimizer import Adam
 from djgnn.training.passes import choose_passes
 from djgnn.training.progress import EpochRecord, Hooks, Progress
 from djgnn.training.selection import decision, score
+from djgnn.training.targets import Targets
 
-Indices = np.ndarray[Any, np.dtype[np.int64]]
 Decisions = np.ndarray[Any, Any]
 STEADY = 15
 """Epochs before a learning rate grows."""
-
-
-@dataclass(frozen=True)
-class Targets:
-    """What a run may learn from (train) and select on (val); the test nodes come without labels.
-
-    Example:
-        >>> from djgnn.graph import heterophilic_sbm, random_splits
-        >>> graph = random_splits(heterophilic_sbm(160), num_splits=1)
-        >>> targets = Targets.of(graph, graph.split(0))
-        >>> bool((graph.y[targets.nodes[0]] == targets.labels[0]).all())
-        True
-    """
-
-    train: Tensor
-    train_y: Tensor
-    val: Tensor
-    val_y: Tensor
-    test: Tensor
-    metric: str
-    class_weight: Tensor | None = None
-
-    @cached_property
-    def nodes(self) -> tuple[Indices, Indices, Indices]:
-        """Training, validation and test nodes, off the GPU."""
-        return self.train.cpu().numpy(), self.val.cpu().numpy(), self.test.cpu().numpy()
-
-    @cached_property
-    def labels(self) -> tuple[Indices, Indices]:
-        """Labels of training and validation nodes, off the GPU."""
-        return self.train_y.cpu().numpy(), self.val_y.cpu().numpy()
-
-    @classmethod
-    def of(
-        cls,
-        graph: Graph,
-        split: Split,
-        device: torch.device | str = "cpu",
-        class_weight: str | Sequence[float] | None = None,
-    ) -> Targets:
-        """Take the labels of one split out of a graph.
-
-        Args:
-            graph: The graph.
-            split: Which nodes.
-            device: Where training happens.
-            class_weight: Factor of each class in the loss; ``"balanced"`` makes all classes weigh
-                the same together.
-
-        Raises:
-            InputError: If there is not one weight per class.
-        """
-        y = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y
-        parts = (np.flatnonzero(mask) for mask in (split.train, split.val, split.test))
-        train, val, test = (torch.from_numpy(part).to(device) for part in parts)
-        train_y, val_y = (torch.from_numpy(y[m]).to(device) for m in (split.train, split.val))
-        weight = _class_weight(class_weight, y[split.train], graph.num_classes)
-        factors = None if weight is None else torch.tensor(weight, device=device)
-        return cls(train, train_y, val, val_y, test, graph.metric, factors)
 
 
 @dataclass(frozen=True)
@@ -156,7 +93,7 @@ def fit(
     inputs: tuple[Any, Any],
     targets: Targets,
     config: TrainConfig,
-    generator: torch.Generator | None = None,
+    generator: Generator | None = None,
     hooks: Hooks | None = None,
     rival: Callable[[], float] = lambda: math.inf,
     hopeless: float = math.inf,
@@ -312,24 +249,6 @@ def _keep_halves(run: Progress, losses: list[float], held: Tensor) -> None:
         if losses[1 - half] < run.half_losses[1 - half]:
             run.held[half::2] = held[half::2]
     run.half_losses = [min(a, b) for a, b in zip(run.half_losses, losses, strict=True)]
-
-
-def _class_weight(
-    given: str | Sequence[float] | None, train_y: np.ndarray[Any, Any], num_classes: int
-) -> np.ndarray[Any, np.dtype[np.float32]] | None:
-    if given is None:
-        return None
-    if given == "balanced":
-        count = np.bincount(train_y, minlength=num_classes)
-        present = max(int((count > 0).sum()), 1)
-        return (train_y.size / (present * np.maximum(count, 1))).astype(np.float32)
-    weight = np.asarray(given, dtype=np.float32)
-    if weight.shape != (num_classes,) or not (np.isfinite(weight) & (weight >= 0)).all():
-        raise InputError(
-            f"class_weight: must be 'balanced' or one number of zero or more for each of the "
-            f"{num_classes} classes (got {given!r})"
-        )
-    return weight
 
 
 def _record(

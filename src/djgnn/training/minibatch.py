@@ -12,23 +12,19 @@ weights the mean of the losses of an epoch is the loss of all nodes, and so is t
 gradients, exactly. So an epoch ends with one step along that mean, which is the step of all nodes.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Generator, Tensor
 
 from djgnn.model import DJGNN
 from djgnn.model.batches import BatchedDJGNN, Tables
 from djgnn.model.views import Encoding
 from djgnn.training.config import TrainConfig
 from djgnn.training.optimizer import Adam
-
-if TYPE_CHECKING:
-    from djgnn.training.loop import Targets
+from djgnn.training.targets import Targets
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +65,7 @@ class BatchPasses:
         self.count = -(-module.num_nodes // self.batch_size)
         self._tables: Tables | None = None
 
-    def batches(self, generator: torch.Generator | None = None) -> list[Batch]:
+    def batches(self, generator: Generator | None = None) -> list[Batch]:
         """Partition the nodes at random; every batch gets its share of the training nodes."""
         places, others = (
             torch.randperm(part.numel(), generator=generator, device=part.device)
@@ -88,9 +84,7 @@ class BatchPasses:
             self._tables = self.batched.tables()
         return self._tables
 
-    def losses(
-        self, batch: Batch, generator: torch.Generator | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def losses(self, batch: Batch, generator: Generator | None = None) -> tuple[Tensor, Tensor]:
         """Loss of a batch, and the pump loss that is in it."""
         self.module.train()
         tables, targets = self.tables(), self.targets
@@ -109,7 +103,7 @@ class BatchPasses:
             loss = loss + self.count / total * summed
         return loss, pump_loss
 
-    def update(self, optimizer: Adam, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    def update(self, optimizer: Adam, generator: Generator | None) -> tuple[Tensor, Tensor]:
         """One step along the mean gradient of all batches; the means of both losses."""
         means, batches = [], self.batches(generator)
         for batch in batches:

@@ -1,7 +1,5 @@
 """The weights of a mixture, learned from nodes that its experts did not learn from."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 

@@ -1,4 +1,4 @@
-"""Nodes to label next: those whose labels teach most."""
+"""Nodes to label next: those whose labels are most informative."""
 
 import heapq
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Adam, step for step that of torch; its class imports torch's compiler, which takes seconds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

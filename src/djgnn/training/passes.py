@@ -1,14 +1,12 @@
 """What an epoch does with a model: one update of its weights, one evaluation of all nodes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from djgnn.errors import InputError
 from djgnn.jumps.ranks import check_finite
@@ -21,11 +19,10 @@ from djgnn.model.views import Encoding, GraphView, View
 from djgnn.pump import DiffusionPump
 from djgnn.training.config import TrainConfig
 from djgnn.training.graphed import Captured, can_be_captured, search_can_be_captured
+from djgnn.training.minibatch import BatchPasses
 from djgnn.training.optimizer import Adam
 from djgnn.training.plain import StepPasses
-
-if TYPE_CHECKING:
-    from djgnn.training.loop import Targets
+from djgnn.training.targets import Targets
 
 Losses = tuple[Tensor, Tensor]
 
@@ -37,7 +34,7 @@ class Passes(Protocol):
     def encoding(self) -> Encoding | None:
         """U and the filters of all nodes at the last evaluation, where the model has them."""
 
-    def update(self, optimizer: Adam, generator: torch.Generator | None) -> Losses:
+    def update(self, optimizer: Adam, generator: Generator | None) -> Losses:
         """One step along the gradient of all training nodes: the loss, and its pump part."""
 
     def evaluate(self) -> Tensor:
@@ -88,8 +85,6 @@ def choose_passes(
             f"process (got {size})"
         )
     if size is not None and size < module.num_nodes and module.in_batches:
-        from djgnn.training.minibatch import BatchPasses
-
         return BatchPasses(module, inputs, targets, config)
     if alone and can_be_captured(module, inputs[1]):
         return CapturedPasses(module, view, targets, config)
@@ -102,7 +97,7 @@ class _Update:
     def __init__(self, module: nn.Module, targets: Targets, config: TrainConfig) -> None:
         self.module, self.targets, self.config = module, targets, config
 
-    def update(self, optimizer: Adam, generator: torch.Generator | None) -> Losses:
+    def update(self, optimizer: Adam, generator: Generator | None) -> Losses:
         """Forward, backward, step."""
         logits, pump_loss = self.train(generator)
         fit_loss = F.cross_entropy(
@@ -118,7 +113,7 @@ class _Update:
         optimizer.zero_grad()
         return loss.detach(), pump_loss.detach()
 
-    def train(self, generator: torch.Generator | None) -> Losses:
+    def train(self, generator: Generator | None) -> Losses:
         """Logits of the training nodes, with dropout, and the pump loss."""
         raise NotImplementedError
 
@@ -141,7 +136,7 @@ class ViewPasses(_Update):
         """The first half of the last evaluation; every process must ask at the same time."""
         return None if self._encoding is None else self.view.whole(self._encoding)
 
-    def train(self, generator: torch.Generator | None) -> Losses:
+    def train(self, generator: Generator | None) -> Losses:
         """Logits of the training nodes of all processes, and the pump loss."""
         encoding = self._encoding or self.module.encode(self.view)
         self._encoding = None
@@ -186,7 +181,7 @@ class PlainPasses(_Update):
         super().__init__(module, targets, config)
         self.inputs = inputs
 
-    def train(self, generator: torch.Generator | None) -> Losses:
+    def train(self, generator: Generator | None) -> Losses:
         """Logits of the training nodes; there is no pump loss."""
         self.module.train()
         logits = self.module(*self.inputs, generator=generator)
@@ -232,7 +227,7 @@ class ProfilePasses(_Update):
             self._blocks = module.blocks(whole, columns)
         return self._blocks
 
-    def update(self, optimizer: Adam, generator: torch.Generator | None) -> Losses:
+    def update(self, optimizer: Adam, generator: Generator | None) -> Losses:
         """One step, on the first process."""
         if self.graph.shared is at_once:
             return super().update(optimizer, generator)
@@ -245,7 +240,7 @@ class ProfilePasses(_Update):
         self.module.load_state_dict(state)
         return loss, pump_loss
 
-    def train(self, generator: torch.Generator | None) -> Losses:
+    def train(self, generator: Generator | None) -> Losses:
         """Logits of the training nodes; there is no pump loss."""
         self.module.train()
         blocks, parts = self.rows
@@ -265,7 +260,7 @@ class _CapturedUpdate(_Update):
 
     _steps: Captured | None = None
 
-    def update(self, optimizer: Adam, generator: torch.Generator | None) -> Losses:
+    def update(self, optimizer: Adam, generator: Generator | None) -> Losses:
         """One launch."""
         if self._steps is None or self._steps.optimizer is not optimizer:
             self._steps = Captured(generator, optimizer)
@@ -306,7 +301,7 @@ class CapturedPasses(_CapturedUpdate, ViewPasses):
             self._search()
         self._ranked = None
 
-    def train(self, generator: torch.Generator | None) -> Losses:
+    def train(self, generator: Generator | None) -> Losses:
         """With the rank lists that are there."""
         self.module.train()
         encoding = self.module.encode(replace(self.view, ranks=self._ranks))

@@ -10,8 +10,8 @@ from djgnn.model.config import PLAIN_NAMES
 from djgnn.model.experts import Member, kind_of
 from djgnn.training.config import LEAST_GAIN, LEAST_PATIENCE, MANY_NODES, TrainConfig, last_gain
 from djgnn.training.expert import Training, seed_of
-from djgnn.training.loop import Targets
 from djgnn.training.progress import Hooks
+from djgnn.training.targets import Targets
 
 EPOCHS = {
     "shares": 1,
@@ -57,11 +57,11 @@ LIKE = {
     "jumps": "rows",
     "joint": "rows",
 }
-"""Whose epochs, as multiples of what is usual, those of a costlier network resemble."""
+"""The cheaper network whose epochs, relative to the usual ones, predict those of a costlier one."""
 RESEMBLANCE = 0.8
-"""How much, in logarithms."""
+"""How closely, as an exponent of the ratio."""
 FIRST = ("features", "rows", "hops")
-"""Who is tried first, as others resemble them; then the cheapest."""
+"""Tried first, because others resemble them; then the cheapest."""
 BEST_EPOCH = 60
 """A usual best epoch, with a patience of so many epochs after it."""
 SHARE, LEAST_SECONDS, MOST_SECONDS = 0.1, 3.0, 15.0
@@ -69,7 +69,7 @@ SHARE, LEAST_SECONDS, MOST_SECONDS = 0.1, 3.0, 15.0
 SHORT, RECENT = LEAST_PATIENCE + 3, 4
 """Epochs of a trial that tells whether the loss still falls: in the last few of them."""
 LONG = 150
-"""Epochs of who goes on after them."""
+"""Epochs expected of a network whose loss still falls then."""
 
 
 def usual_epochs(kind: str, nodes: int, training: TrainConfig) -> int:
@@ -111,16 +111,16 @@ def expected_epochs(
         training: How to train.
         seed: Of weights and dropout.
     """
-    nodes = targets.train.numel()
-    usual = {kind: usual_epochs(kind, nodes, training) for kind in map(_kind, trained)}
+    nodes, kinds = targets.train.numel(), [kind_of(own.name) for own in trained]
+    usual = {kind: usual_epochs(kind, nodes, training) for kind in kinds}
     if training.patience != "auto" or not isinstance(trained[0].model, DJExperts):
         return dict(usual)
     whole = sum(seconds[kind] * epochs for kind, epochs in usual.items())
     left = min(MOST_SECONDS, max(LEAST_SECONDS, SHARE * whole))
     found: dict[str, float] = {}
     rival = math.inf
-    for own in sorted(trained, key=lambda own: _turn(_kind(own), seconds)):
-        kind = _kind(own)
+    for own in sorted(trained, key=lambda own: _turn(kind_of(own.name), seconds)):
+        kind = kind_of(own.name)
         affordable = int(left / seconds[kind])
         if kind == "hops":
             affordable = SHORT if affordable else 0
@@ -134,10 +134,6 @@ def expected_epochs(
             factor = found[other] / usual[other] if other in found else 1.0
             found[kind] = max(LEAST_PATIENCE + 1, epochs * factor**RESEMBLANCE)
     return {kind: min(epochs, training.epochs) for kind, epochs in found.items()}
-
-
-def _kind(own: Member) -> str:
-    return kind_of(own.name)
 
 
 def _turn(kind: str, seconds: Mapping[str, float]) -> tuple[int, float]:

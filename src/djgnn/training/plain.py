@@ -3,22 +3,18 @@
 Of several processes the first one does the work and gives the others what it learned.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Generator, Tensor
 
 from djgnn.model.columns import Floats
 from djgnn.model.operators import WholeGraph, at_once
 from djgnn.model.plain import PlainExpert
-
-if TYPE_CHECKING:
-    from djgnn.training.loop import Targets
-    from djgnn.training.optimizer import Adam
+from djgnn.training.optimizer import Adam
+from djgnn.training.targets import Targets
 
 
 class StepPasses:
@@ -40,7 +36,7 @@ class StepPasses:
         self._steps: Iterator[Floats | Tensor] | None = None
         self._logits = torch.empty(0)
 
-    def update(self, optimizer: Adam, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    def update(self, optimizer: Adam, generator: Generator | None) -> tuple[Tensor, Tensor]:
         """The next step."""
         module, targets = self.module, self.targets
         seed = 0 if generator is None else generator.initial_seed()

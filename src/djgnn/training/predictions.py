@@ -34,8 +34,8 @@ def prediction_table(
 ) -> pl.DataFrame:
     """Predictions as texts: node, prediction, probability, margin, then the rest.
 
-    `margin` is the probability's lead over the second class; `flags` see :func:`node_flags`; `set`
-    has the classes of :func:`djgnn.training.conformal.class_sets`; the columns ``p(class)`` have
+    `margin` is the probability's lead over the second class; `flags` are words of `FLAGS`; `set`
+    has the classes of :func:`djgnn.training.conformal.coded_sets`; the columns ``p(class)`` have
     all probabilities.
 
     Args:
@@ -122,22 +122,17 @@ def _every_millionth() -> pl.Series:
     return _millionths(np.arange(10**6 + 1))
 
 
-def node_flags(graph: Graph, anchors: NDArray[np.bool_]) -> list[str]:
-    """What makes the prediction of a node weak, in words.
+def _flag_codes(graph: Graph, anchors: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """What makes the prediction of a node weak, as places in `FLAGS`.
 
     ``isolated``: no edge. ``featureless``: all features zero. ``unreached``: no path to an anchor,
     whatever the direction of the edges; its prediction comes from features and jumps alone.
 
     Example:
         >>> graph = Graph(np.array([[0], [1]]), num_nodes=3)
-        >>> node_flags(graph, np.array([True, False, False]))
+        >>> [FLAGS[i] for i in _flag_codes(graph, np.array([True, False, False]))]
         ['', '', 'isolated unreached']
     """
-    return [FLAGS[i] for i in _flag_codes(graph, anchors).tolist()]
-
-
-def _flag_codes(graph: Graph, anchors: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Places in `FLAGS`."""
     n, x = graph.num_nodes, graph.x
     alone = np.bincount(graph.edge_index.reshape(-1), minlength=n) == 0
     blank: Any = np.zeros(n, dtype=np.bool_)

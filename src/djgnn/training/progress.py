@@ -84,7 +84,7 @@ class Hooks:
         observer: Called after every epoch with its record, the model, the first half of the
             evaluation (where the model has one) and all logits.
         on_end: Called with every expert once it is trained; from then on only its weights are
-            asked for, by whoever stores or records it.
+            read, to store or record it.
         on_plan: Called after the first fold of a cross-fitted mixture, with the names of the
             members of all folds that belong to kinds which the others train.
         on_trained: Called once nothing is trained any more; the calibration comes next.

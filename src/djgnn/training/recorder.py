@@ -3,11 +3,9 @@
 Recording draws no random number, reads no label and does not change the training.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Self, get_type_hints
 
 import numpy as np
 import torch
@@ -70,7 +68,7 @@ class Recording:
             np.savez_compressed(stream, **{f.name: getattr(self, f.name) for f in fields(self)})
 
     @classmethod
-    def read(cls, folder: str | Path, **sizes: int) -> Recording | None:
+    def read(cls, folder: str | Path, **sizes: int) -> Self | None:
         """The recording of a run folder; ``None`` if the run was not recorded.
 
         Args:

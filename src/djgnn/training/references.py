@@ -14,7 +14,8 @@ from djgnn.training.config import TrainConfig
 from djgnn.training.decoupled import prepare
 from djgnn.training.expert import rates_of
 from djgnn.training.inputs import seeded
-from djgnn.training.loop import Fitted, Targets, fit
+from djgnn.training.loop import Fitted, fit
+from djgnn.training.targets import Targets
 
 LEAST_WEIGHT = 0.1
 """Of boosting in the mixture: with less than that its trees are not what is ahead."""
@@ -29,7 +30,7 @@ def feature_trees(
     config: TrainConfig,
     seed: int,
 ) -> Tensor | None:
-    """Logits of boosted trees on features alone, where the mixture owes something to boosting.
+    """Logits of boosted trees on features alone, where boosting has weight in the mixture.
 
     Without them trees that find in the features what a perceptron misses would count for the graph.
     As with the mixture, nodes of a fold are answered by trees that did not learn from them.

@@ -1,10 +1,6 @@
 """One run: a graph, a split, a configuration and a seed, to a trained model and its figures."""
 
-from __future__ import annotations
-
 import dataclasses
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,27 +17,12 @@ from djgnn.training.config import TrainConfig
 from djgnn.training.decoupled import prepare
 from djgnn.training.experts import fit_experts
 from djgnn.training.inputs import seeded
-from djgnn.training.loop import Fitted, Targets, fit
+from djgnn.training.loop import Fitted, fit
 from djgnn.training.progress import Hooks
 from djgnn.training.references import feature_trees
 from djgnn.training.selection import SplitResult, judge
+from djgnn.training.targets import Targets
 from djgnn.training.threads import suitable_threads
-
-
-@contextmanager
-def _named_overflow(graph: Graph) -> Iterator[None]:
-    """Say of a training that diverged whether the data is to blame.
-
-    Raises:
-        FloatingPointError: In place of the training's own.
-    """
-    try:
-        yield
-    except FloatingPointError as error:
-        remark = overflow_remark(graph)
-        if remark is None:
-            raise
-        raise FloatingPointError(f"training diverged: {remark}") from error
 
 
 def train(
@@ -67,6 +48,7 @@ def train(
     Raises:
         InputError: If the split has nothing to learn from or to select on, or the splits are not
             the folds of a cross-fitted model.
+        FloatingPointError: If training diverged; it names features or weights that overflow.
 
     Example:
         >>> from djgnn.graph import heterophilic_sbm, random_splits
@@ -90,16 +72,22 @@ def train(
     for parts in splits:
         check_trainable(graph.y, parts.train, parts.val, graph.num_classes, graph.metric)
         every.append(Targets.of(graph, parts, device, config.class_weight))
-    with suitable_threads(graph, device), _named_overflow(graph):
-        if isinstance(module, Mixed):
-            fitted = fit_experts(module, inputs, every, config, seed, hooks)
-            if isinstance(module, DJExperts):
-                trees = feature_trees(module, inputs, graph, every, fitted, config, seed)
-                also = {} if trees is None else {"feature_trees": trees}
-                fitted = dataclasses.replace(fitted, alone={**fitted.alone, **also})
-        else:
-            prepare(module, inputs, config, seed)
-            fitted = fit(module, inputs, every[0], config, seeded(seed, device), hooks)
+    try:
+        with suitable_threads(graph, device):
+            if isinstance(module, Mixed):
+                fitted = fit_experts(module, inputs, every, config, seed, hooks)
+                if isinstance(module, DJExperts):
+                    trees = feature_trees(module, inputs, graph, every, fitted, config, seed)
+                    also = {} if trees is None else {"feature_trees": trees}
+                    fitted = dataclasses.replace(fitted, alone={**fitted.alone, **also})
+            else:
+                prepare(module, inputs, config, seed)
+                fitted = fit(module, inputs, every[0], config, seeded(seed, device), hooks)
+    except FloatingPointError as error:
+        remark = overflow_remark(graph)
+        if remark is None:
+            raise
+        raise FloatingPointError(f"training diverged: {remark}") from error
     if hooks is not None and hooks.on_trained is not None:
         hooks.on_trained()
     known = fitted.evidence

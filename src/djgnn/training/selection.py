@@ -75,8 +75,9 @@ def resampled(
 ) -> NDArray[np.float64]:
     """Scores of several deciders on the same bootstrap samples of nodes, ``[deciders, draws]``.
 
-    Of more than 20,000 nodes a sample has 20,000, and the scores are drawn together by the root of
-    the shares, so that their spread is that of all nodes; time O(draws * m log m) for these m.
+    Of more than 20,000 nodes a sample has 20,000, and the scores are shrunk towards their mean by
+    the root of that share, so that their spread is that of all nodes; time
+    O(draws * m log m) for these m.
 
     Args:
         decided: Decisions of each of them.

@@ -75,7 +75,7 @@ class StoredModel:
         """Of the known nodes, ``[n, classes]``; by batches where it was trained in batches.
 
         Those of a mixture are logarithms of its probabilities; of a cross-fitted one labelled nodes
-        hear only the members that did not learn from them.
+        are predicted only by members that did not learn from them.
 
         Raises:
             InputError: If they are not finite.

@@ -74,7 +74,7 @@ def suspects(graph: Graph, held: HeldOut, near: sp.csr_array | None = None) -> l
 def _reasons(
     graph: Graph, held: HeldOut, rows: NDArray[np.int64], near: sp.csr_array
 ) -> list[list[str]]:
-    """What speaks for the prediction of each of some held-out nodes, in words."""
+    """Reasons to believe the prediction of each of some held-out nodes, in words."""
     nodes, classes, names = held.nodes[rows], graph.classes(), graph.names()
     label, best = held.y[rows], held.shares[rows].argmax(axis=1)
     y = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
@@ -83,7 +83,7 @@ def _reasons(
         (np.ones(known.size), (known, y[known])), shape=(graph.num_nodes, graph.num_classes)
     )
     heard = sp.csr_array(near[nodes] @ one_hot).toarray().astype(np.int64)
-    # Class shares say the same of all nodes.
+    # Class shares are the same for all nodes.
     votes = np.array([said[rows] for kind, said in held.alone.items() if kind != "shares"])
     twins = _twins(near, y, nodes, best)
     found = []

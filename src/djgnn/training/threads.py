@@ -1,4 +1,4 @@
-"""How many threads a run uses: threads that wait for each other burn the cores they wait for."""
+"""How many threads a run uses: threads that wait for each other keep their cores busy."""
 
 import math
 import os
@@ -47,24 +47,21 @@ def suitable_threads(graph: Graph, device: torch.device, known: int | None = Non
     if _chosen:
         yield before
         return
-    if device.type != "cpu":
-        # The capture of a CUDA graph, which larger graphs have none of, bears no other thread.
-        # Threads that wait for each other leave some cores to what else there is to do.
-        beside = 3 * available() // 4 if alone and graph.num_nodes > MOST_NODES else 0
-        _chosen.append((before, 1, beside))
-        try:
-            yield before
-        finally:
-            _chosen.pop()
-        return
-    small = graph.num_nodes < LARGE_NODES and graph.num_edges < LARGE_EDGES
-    most = min(before, available())
-    number = known or (1 if small else _useful(most))
-    many = small and graph.num_nodes >= LANE_NODES and alone
-    _chosen.append((number, min(most, MOST_LANES) if many and number == 1 else 1, 0))
+    number, lanes, beside, limits = before, 1, 0, None
+    if device.type == "cpu":
+        small = graph.num_nodes < LARGE_NODES and graph.num_edges < LARGE_EDGES
+        most = min(before, available())
+        limits = number = known or (1 if small else _useful(most))
+        if small and graph.num_nodes >= LANE_NODES and alone and number == 1:
+            lanes = min(most, MOST_LANES)
+    elif alone and graph.num_nodes > MOST_NODES:
+        # No other thread may run while a CUDA graph is captured; larger graphs are not captured.
+        # Some cores are left to other work.
+        beside = 3 * available() // 4
+    _chosen.append((number, lanes, beside))
     torch.set_num_threads(number)
     try:
-        with threadpool_limits(number):
+        with threadpool_limits(limits):
             yield number
     finally:
         torch.set_num_threads(before)

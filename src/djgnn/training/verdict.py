@@ -4,12 +4,10 @@ Everything is read from labelled nodes that were not learned from (:mod:`djgnn.t
 but for what averaging adds (:mod:`djgnn.training.evidence`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import torch
@@ -17,16 +15,14 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from djgnn import checking
+from djgnn.graph import Graph
 from djgnn.graph.checks import BINARY, METRIC_NAMES, Metric
 from djgnn.graph.convert import overflow_remark
 from djgnn.model.config import PLAIN_NAMES
 from djgnn.model.experts import kind_of
 from djgnn.training.held_out import held_out
+from djgnn.training.loop import Fitted
 from djgnn.training.selection import decision, resampled, score
-
-if TYPE_CHECKING:
-    from djgnn.graph import Graph
-    from djgnn.training.loop import Fitted
 
 DRAWS = 100
 """Resamples of the bootstrap, for scores that are not means over nodes."""
@@ -69,7 +65,7 @@ class Verdict(TypedDict):
 
 @dataclass(frozen=True, eq=False)
 class _Held:
-    """Labelled nodes that answers were not learned from, and decisions on them by who decides."""
+    """Labelled nodes that were not learned from, and what each model decides on them."""
 
     source: str
     metric: str
@@ -240,7 +236,7 @@ def _warnings(
     epochs: int,
     chance: bool,
 ) -> list[str]:
-    """What speaks against a run, each with what to do."""
+    """Warnings about a run, each with what to do."""
     said, y = [], np.asarray(graph.y)
     if chance:
         said.append(
@@ -265,7 +261,7 @@ def _warnings(
         )
     if fitted.diverged:
         cure = overflow_remark(graph) or "lower the learning rate or scale the features"
-        said.append(f"left out, for their training diverged: {', '.join(fitted.diverged)}; {cure}")
+        said.append(f"left out, as their training diverged: {', '.join(fitted.diverged)}; {cure}")
     count = zip(graph.classes(), labels.tolist(), strict=True)
     few = [f"{name} ({number})" for name, number in count if number < FEW_LABELS]
     if few:

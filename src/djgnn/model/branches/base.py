@@ -1,18 +1,14 @@
 """What every branch is: an encoder of nodes, written once for all kinds of pass."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Self
 
-import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
-if TYPE_CHECKING:
-    from djgnn.graph.operator import SparseOperator
-    from djgnn.model.config import ModelConfig
-    from djgnn.model.operators import GraphOperators
-    from djgnn.model.views import Encoding, View
+from djgnn.graph.operator import SparseOperator
+from djgnn.model.config import ModelConfig
+from djgnn.model.operators import GraphOperators
+from djgnn.model.views import Encoding, View
 
 
 class Branch(nn.Module):
@@ -51,7 +47,7 @@ class Branch(nn.Module):
     """Whether its loss may stay for many epochs and fall again, so that training waits longer."""
 
     @classmethod
-    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> Branch | None:
+    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> Self | None:
         """Build the branch, or return ``None`` if the configuration switches it off."""
         raise NotImplementedError
 
@@ -68,7 +64,7 @@ class Branch(nn.Module):
         """One name per block of `hidden_channels` columns."""
         return (self.name,)
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """Initialise all weights."""
         raise NotImplementedError
 
@@ -76,9 +72,7 @@ class Branch(nn.Module):
         """The first half of a pass, one row per node that the rows of the view need."""
         raise NotImplementedError
 
-    def forward(
-        self, encoding: Encoding, view: View, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, encoding: Encoding, view: View, generator: Generator | None = None) -> Tensor:
         """The second half: the embedding of the rows, with dropout while training."""
         raise NotImplementedError
 
@@ -87,9 +81,7 @@ class Branch(nn.Module):
         return None
 
 
-def glorot(
-    weight: Tensor, fan_in: int, fan_out: int, generator: torch.Generator | None = None
-) -> None:
+def glorot(weight: Tensor, fan_in: int, fan_out: int, generator: Generator | None = None) -> None:
     """Uniform in +-sqrt(6 / (fan_in + fan_out)), in place."""
     bound = math.sqrt(6 / max(fan_in + fan_out, 1))
     nn.init.uniform_(weight, -bound, bound, generator=generator)

@@ -1,24 +1,20 @@
 """The deep branch: many layers of propagation with residuals."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
+from djgnn.graph.operator import SparseOperator
 from djgnn.model.branches.base import Branch, glorot
+from djgnn.model.config import ModelConfig
 from djgnn.model.dropout import add_relu_dropout, relu_dropout
 from djgnn.model.norm import layer_norm
+from djgnn.model.operators import GraphOperators
 from djgnn.model.products import crossed, times
-
-if TYPE_CHECKING:
-    from djgnn.graph.operator import SparseOperator
-    from djgnn.model.config import ModelConfig
-    from djgnn.model.operators import GraphOperators
-    from djgnn.model.views import Encoding, View
+from djgnn.model.views import Encoding, View
 
 DROPOUT = 0.2
 """After every layer: ten layers with the rate of a single one would leave nothing to learn from."""
@@ -66,17 +62,17 @@ class DeepBranch(Branch):
         self.reset_parameters()
 
     @classmethod
-    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> DeepBranch | None:
+    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> Self | None:
         """The branch of a number of ``deep`` layers."""
         rate = min(config.dropout, DROPOUT)
         sizes = (config.hidden_channels, config.deep, rate)
         return cls(in_channels, *sizes) if config.deep else None
 
     def rates(self, many: bool) -> tuple[float, float]:
-        """Faster, many layers first forget their input; of few nodes they learn each by heart."""
+        """Slower for many nodes, or layers forget their input; for few, more decay."""
         return (0.3, 1.0) if many else (1.0, 10.0)
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """Layers uniform in +-1/sqrt(fan in), the first Glorot; norms the identity."""
         width = self.weight.shape[1]
         glorot(self.weight, self.weight.shape[0], width, generator)
@@ -92,9 +88,7 @@ class DeepBranch(Branch):
         h: Tensor = view.features @ self.weight[:-1] + view.degrees * self.weight[-1] + self.bias
         return h
 
-    def forward(
-        self, encoding: Encoding, view: View, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, encoding: Encoding, view: View, generator: Generator | None = None) -> Tensor:
         """All layers over all sources, then the rows."""
         width, how = self.weight.shape[1], (self.dropout, self.training, generator, view.windows[0])
         h = relu_dropout(encoding.parts[self.name].clone(), *how)

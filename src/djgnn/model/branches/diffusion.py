@@ -1,21 +1,16 @@
 """The diffusion branch: one layer, then a learned sum over many hops."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from typing import Self
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
-from djgnn.graph.operator import row_sizes
+from djgnn.graph.operator import SparseOperator, row_sizes
 from djgnn.model.branches.base import Branch, glorot
+from djgnn.model.config import ModelConfig
 from djgnn.model.dropout import relu_dropout
-
-if TYPE_CHECKING:
-    from djgnn.graph.operator import SparseOperator
-    from djgnn.model.config import ModelConfig
-    from djgnn.model.operators import GraphOperators
-    from djgnn.model.views import Encoding, View
+from djgnn.model.operators import GraphOperators
+from djgnn.model.views import Encoding, View
 
 RESTART = 0.1
 """The hops begin with the weights of a walk that returns to its start with this probability."""
@@ -57,16 +52,16 @@ class DiffusionBranch(Branch):
         self.reset_parameters()
 
     @classmethod
-    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> DiffusionBranch | None:
+    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> Self | None:
         """The branch of a number of ``diffusion`` hops."""
         sizes = (config.hidden_channels, config.diffusion, config.dropout)
         return cls(in_channels, *sizes) if config.diffusion else None
 
     def rates(self, many: bool) -> tuple[float, float]:
-        """Faster: its features are small."""
+        """A higher learning rate, as its features are small."""
         return 3.0, 1.0
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """Glorot, biases zero; hops as a walk with restart weighs them."""
         glorot(self.weight, self.weight.shape[0], self.weight.shape[1], generator)
         nn.init.zeros_(self.bias)
@@ -82,9 +77,7 @@ class DiffusionBranch(Branch):
         h: Tensor = (view.features @ self.weight) / row_sizes(view.features) + self.bias
         return h
 
-    def forward(
-        self, encoding: Encoding, view: View, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, encoding: Encoding, view: View, generator: Generator | None = None) -> Tensor:
         """Activation, then one product per hop."""
         h = encoding.parts[self.name].clone()
         h = relu_dropout(h, self.dropout, self.training, generator, view.windows[0])

@@ -1,21 +1,17 @@
 """The homophilic branch: a GCN on the graph itself."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from typing import Self
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
+from djgnn.graph.operator import SparseOperator
 from djgnn.model.branches.base import Branch, glorot
+from djgnn.model.config import ModelConfig
 from djgnn.model.dropout import relu_dropout
+from djgnn.model.operators import GraphOperators
 from djgnn.model.products import product
-
-if TYPE_CHECKING:
-    from djgnn.graph.operator import SparseOperator
-    from djgnn.model.config import ModelConfig
-    from djgnn.model.operators import GraphOperators
-    from djgnn.model.views import Encoding, View
+from djgnn.model.views import Encoding, View
 
 
 class HomophilicBranch(Branch):
@@ -54,9 +50,7 @@ class HomophilicBranch(Branch):
         self.reset_parameters()
 
     @classmethod
-    def build(
-        cls, config: ModelConfig, in_channels: int, num_nodes: int
-    ) -> HomophilicBranch | None:
+    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> Self | None:
         """The branch of ``homophilic=True``."""
         sizes = (config.hidden_channels, config.hb_layers)
         return cls(in_channels, *sizes, config.dropout) if config.homophilic else None
@@ -65,7 +59,7 @@ class HomophilicBranch(Branch):
         """More decay where there are few nodes."""
         return 1.0, 1.0 if many else 4.0
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """Glorot; biases zero."""
         for weight, bias in zip(self.weights, self.biases, strict=True):
             glorot(weight, weight.shape[0], weight.shape[1], generator)
@@ -75,9 +69,7 @@ class HomophilicBranch(Branch):
         """The first layer before its activation."""
         return view.hop(self.weights[0], self.biases[0], further=len(self.weights) - 1)
 
-    def forward(
-        self, encoding: Encoding, view: View, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, encoding: Encoding, view: View, generator: Generator | None = None) -> Tensor:
         """Activation of the first layer, and the second."""
         first, (before, after) = encoding.parts[self.name], view.windows
         if len(self.weights) == 1:

@@ -1,20 +1,16 @@
 """The hop branch: features of a node, of its neighbours, of theirs, side by side."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from typing import Self
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
+from djgnn.graph.operator import SparseOperator
 from djgnn.model.branches.base import Branch, glorot
+from djgnn.model.config import ModelConfig
 from djgnn.model.dropout import relu_dropout
-
-if TYPE_CHECKING:
-    from djgnn.graph.operator import SparseOperator
-    from djgnn.model.config import ModelConfig
-    from djgnn.model.operators import GraphOperators
-    from djgnn.model.views import Encoding, View
+from djgnn.model.operators import GraphOperators
+from djgnn.model.views import Encoding, View
 
 
 class HopBranch(Branch):
@@ -50,7 +46,7 @@ class HopBranch(Branch):
         self.reset_parameters()
 
     @classmethod
-    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> HopBranch | None:
+    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> Self | None:
         """The branch of a number of ``hops``."""
         if config.hops is None:
             return None
@@ -61,7 +57,7 @@ class HopBranch(Branch):
         """``hop0`` (the node itself), ``hop1``, ..."""
         return tuple(f"hop{j}" for j in range(self.num_hops + 1))
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """Glorot for each hop alone; biases zero."""
         glorot(self.weight, self.weight.shape[0], self.hidden_channels, generator)
         nn.init.zeros_(self.bias)
@@ -70,9 +66,7 @@ class HopBranch(Branch):
         """X W of all hops, side by side."""
         return view.features @ self.weight
 
-    def forward(
-        self, encoding: Encoding, view: View, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, encoding: Encoding, view: View, generator: Generator | None = None) -> Tensor:
         """Block j goes j hops; then bias, ReLU and dropout."""
         rows = view.hop_blocks(encoding.parts[self.name], self.hidden_channels).add_(self.bias)
         return relu_dropout(rows, self.dropout, self.training, generator, view.windows[1])

@@ -1,20 +1,16 @@
 """The jump branches: one structural filter each."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from typing import Self
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from djgnn.filters import branch_ranks
 from djgnn.model.branches.base import Branch, glorot
+from djgnn.model.config import ModelConfig
 from djgnn.model.dropout import relu_dropout
 from djgnn.model.products import product
-
-if TYPE_CHECKING:
-    from djgnn.model.config import ModelConfig
-    from djgnn.model.views import Encoding, View
+from djgnn.model.views import Encoding, View
 
 
 class JumpBranches(Branch):
@@ -67,7 +63,7 @@ class JumpBranches(Branch):
         self.reset_parameters()
 
     @classmethod
-    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> JumpBranches | None:
+    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> Self | None:
         """The branches of ``jumps=True``."""
         if not config.jumps:
             return None
@@ -80,7 +76,7 @@ class JumpBranches(Branch):
         """``jump0``, ``jump1``, ..."""
         return tuple(f"jump{k}" for k in range(self.num_branches))
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """Glorot for each branch alone, rows of A as in the structure branch; biases zero."""
         if self.inner is not None:
             features, rows = self.inner["features"], self.inner["rows"]
@@ -99,9 +95,7 @@ class JumpBranches(Branch):
         seen = seen + view.source_rows @ self.inner["rows"]
         return seen.add_(self.inner["bias"])
 
-    def forward(
-        self, encoding: Encoding, view: View, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, encoding: Encoding, view: View, generator: Generator | None = None) -> Tensor:
         """Aggregate through the filters; bias, ReLU and dropout in place."""
         (before, after), h = view.windows, encoding.parts[self.name]
         if self.inner is not None:

@@ -1,21 +1,17 @@
 """The structure branch: rows of A as features."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from typing import Self
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
+from djgnn.graph.operator import SparseOperator
 from djgnn.model.branches.base import Branch
+from djgnn.model.config import ModelConfig
 from djgnn.model.dropout import relu_dropout
-
-if TYPE_CHECKING:
-    from djgnn.graph.operator import SparseOperator
-    from djgnn.model.config import ModelConfig
-    from djgnn.model.operators import GraphOperators
-    from djgnn.model.views import Encoding, View
+from djgnn.model.operators import GraphOperators
+from djgnn.model.views import Encoding, View
 
 
 class StructureBranch(Branch):
@@ -47,11 +43,11 @@ class StructureBranch(Branch):
         self.reset_parameters()
 
     @classmethod
-    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> StructureBranch | None:
+    def build(cls, config: ModelConfig, in_channels: int, num_nodes: int) -> Self | None:
         """The branch of ``structure=True``."""
         return cls(num_nodes, config.hidden_channels, config.dropout) if config.structure else None
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Generator | None = None) -> None:
         """Uniform in +-1/sqrt(n), as a linear layer over rows of A."""
         bound = 1 / math.sqrt(self.weight.shape[0])
         nn.init.uniform_(self.weight, -bound, bound, generator=generator)
@@ -61,9 +57,7 @@ class StructureBranch(Branch):
         """Nothing: rows of A are all that it reads."""
         return self.weight.new_empty(0)
 
-    def forward(
-        self, encoding: Encoding, view: View, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, encoding: Encoding, view: View, generator: Generator | None = None) -> Tensor:
         """One product with rows of A."""
         h = (view.adjacency @ self.weight).add_(self.bias)
         return relu_dropout(h, self.dropout, self.training, generator, view.windows[1])

@@ -4,11 +4,9 @@ Every process computes a part of one loss. A value that is the same on all proce
 value, and its gradient is the same on all; what a process adds to it gets back its own share.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -179,7 +177,7 @@ class Plan:
     take: list[int]
 
     @classmethod
-    def of(cls, shard: Shard, needed: Tensor, factor: int = 1) -> Plan:
+    def of(cls, shard: Shard, needed: Tensor, factor: int = 1) -> Self:
         """Ask every process for the rows that are needed of it.
 
         Args:
@@ -229,7 +227,7 @@ class _HaloProduct(torch.autograd.Function):
     """A few columns at a time: most rows of a graph may be asked for, and are soon forgotten."""
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor, halo: HaloOperator) -> Tensor:
+    def forward(ctx: Any, own: Tensor, halo: "HaloOperator") -> Tensor:
         ctx.halo, ctx.size = halo, own.shape[0]
         columns = torch.split(own, COLUMNS, dim=1)
         return _beside([csr_product(halo.operator.matrix, halo.plan.taken(c)) for c in columns])
@@ -267,7 +265,7 @@ class HaloOperator:
         dtype: torch.dtype,
         device: torch.device | str,
         nodes: Tensor | None = None,
-    ) -> HaloOperator:
+    ) -> Self:
         """Hold some rows; every process must call this at the same time.
 
         Args:

@@ -4,14 +4,12 @@
 was started without it, or alone, is a group of one and needs no connection.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -52,7 +50,7 @@ class Group:
     launch: str | None = None
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Group:
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
         """What `torchrun` says about this process; a group of one if it says nothing.
 
         Raises:
@@ -167,7 +165,7 @@ def join(device: str = "auto", environment: Mapping[str, str] = os.environ) -> I
 
     Raises:
         InputError: If the environment is incomplete.
-        ProcessLostError: If the others do not come.
+        ProcessLostError: If the others do not connect.
 
     Example:
         >>> with join("cpu", {}) as group:  # without torchrun a process is alone

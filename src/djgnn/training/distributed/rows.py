@@ -1,9 +1,7 @@
 """The rows of one process, handed out by the first, which has the graph."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,7 +31,7 @@ class OwnRows:
     incoming: sp.csr_array
 
     @classmethod
-    def of(cls, group: Group, adjacency: sp.csr_array | None, directed: bool = True) -> OwnRows:
+    def of(cls, group: Group, adjacency: sp.csr_array | None, directed: bool = True) -> Self:
         """Take the own rows; every process must call this at the same time.
 
         Args:

@@ -1,16 +1,12 @@
 """Which rows are whose: successive nodes, so that every process has about the same work."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # The work of a node beside its edges, counted in edges.
 ROW_COST = 8
@@ -32,7 +28,7 @@ class Shard:
     @classmethod
     def balanced(
         cls, edges: NDArray[np.int64], size: int, rank: int, first_share: float = 1.0
-    ) -> Shard:
+    ) -> Self:
         """Cut where edges and rows are about equally many on every process.
 
         Args:

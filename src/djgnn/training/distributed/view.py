@@ -1,11 +1,9 @@
 """The rows of one process: values of other nodes come from their processes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import scipy.sparse as sp
 import torch
@@ -65,9 +63,12 @@ class ShardOperators:
         """Number of nodes n of the graph."""
         return self.shard.num_nodes
 
-    def view(self, features: Features) -> ShardView:
+    def view(self, features: Features) -> "ShardView":
         """All own rows; every process must call this at the same time."""
-        return ShardView.of(features, self)
+        shard = self.shard
+        own = torch.arange(shard.last - shard.first, device=self.degree.device)
+        matrices = (self.adjacency, self.homophilic)
+        return ShardView(features, self, own, shard.first, shard.sizes, *matrices)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,15 +98,7 @@ class ShardView(View):
     adjacency: SparseOperator
     homophilic: HaloOperator
 
-    @classmethod
-    def of(cls, features: Features, operators: ShardOperators) -> ShardView:
-        """All own nodes."""
-        shard = operators.shard
-        own = torch.arange(shard.last - shard.first, device=operators.degree.device)
-        matrices = (operators.adjacency, operators.homophilic)
-        return cls(features, operators, own, shard.first, shard.sizes, *matrices)
-
-    def rows(self, index: Tensor) -> ShardView:
+    def rows(self, index: Tensor) -> Self:
         """The own ones among some nodes.
 
         Args:
@@ -288,8 +281,7 @@ class ShardParts(Parts):
             found = self._group.shared(lambda: Parts(self._given).twins(treatment, look))
             return found.to(self._kind[1])
 
-        own: TwinClasses = self._once(("shared twins", look and treatment), make)
-        return own
+        return self._once(("shared twins", look and treatment), make)
 
     def operators(  # type: ignore[override]
         self,
