@@ -23,7 +23,7 @@ from djgnn.graph.column_fits import (
     fit_text,
     skew,
 )
-from djgnn.graph.date_cells import DATES, DAY, UNIX, parse_dates
+from djgnn.graph.date_cells import DATES, DAY, UNIX, date_form, parse_dates
 from djgnn.graph.encoders import FALSE, TRUE, Block, Dropped, Encoder, Raw, Truth
 from djgnn.graph.number_cells import (
     POINT,
@@ -152,12 +152,12 @@ def learn(
     if kind == "drop":
         return Dropped(name=name, why="as was said")
     if numbers is not None and kind in (None, "raw"):
-        decimal = find_decimal(column, usual) if column.dtype == pl.String else ""
-        if kind == "raw" and decimal != ",":
-            return Raw(name=name, spelled=Spelling(decimal))
-        if decimal != ",":
-            _warn_of_marks(where, column, Spelling(decimal), usual)
-            return _of_numbers(name, numbers, 0, Spelling(decimal))
+        spelled = Spelling(find_decimal(column, usual) if column.dtype == pl.String else "")
+        if spelled.decimal != ",":
+            if kind == "raw":
+                return Raw(name=name, spelled=spelled)
+            _warn_of_marks(where, column, spelled, usual)
+            return _of_numbers(name, numbers, 0, spelled)
     if column.dtype.is_temporal() and kind in (None, "date"):
         return fit_date(where, column, "typed")
     text = blank(column.cast(pl.String))
@@ -174,7 +174,7 @@ def learn(
         words = set(text.str.to_lowercase().unique().drop_nulls())
         if kind or (words <= {*TRUE, *FALSE} and words & {*TRUE} and words & {*FALSE}):
             return Truth(name=name, missing=missing)
-    form = _date_form(text) if kind in (None, "date") else None
+    form = _found_form(where, text) if kind in (None, "date") and not detail else None
     if kind == "number" or (kind is None and not form and not text.str.contains(CODE).any()):
         encoder = _written_numbers(where, column, kind, detail, usual)
         if encoder is not None:
@@ -186,6 +186,19 @@ def learn(
     if kind == "id":
         return Dropped(name=name, why="nearly all different, like an id")
     return fit_text(column, missing) if kind == "text" else fit_category(name, text, missing)
+
+
+def _found_form(where: str, text: pl.Series) -> str | None:
+    """The form of dates, if these are any, with a warning if day and month could be exchanged."""
+    form, other = date_form(text)
+    if other:
+        warnings.warn(
+            f"{where}: column {text.name!r}: every date can be read as {form} and as {other}, the "
+            f"first is taken; if that is wrong, say so with `columns=` '{text.name}=date:{other}'",
+            ReadingWarning,
+            stacklevel=5,
+        )
+    return form
 
 
 def _written_numbers(
@@ -296,15 +309,3 @@ def _kind_of_text(text: pl.Series) -> Literal["id", "text", "category"]:
         words = text.head(5000).str.to_lowercase().str.extract_all(r"\w\w+").explode().drop_nulls()
         return "text" if words.n_unique() < 0.8 * len(words) else "id"
     return "id" if different >= ALL_DIFFERENT * rows else "category"
-
-
-def _date_form(text: pl.Series) -> str | None:
-    """The form that nine in ten of the cells have, ``None`` if they are not dates."""
-    cells = text.drop_nulls()
-    head = cells.head(100)
-    if not bool(head.str.contains(r"\d.*[-/. :]").any()):
-        return None
-    forms = [form for form in DATES if 10 * parse_dates(head, form).count() >= 9 * len(head)]
-    found = [(parse_dates(cells, form).count(), -place) for place, form in enumerate(forms)]
-    best = max(found, default=(0, 0))
-    return forms[-best[1]] if 10 * best[0] >= 9 * len(cells) and best[0] else None
