@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -29,6 +29,10 @@ def read(
     blocks, encoders = read_columns("n.csv", frame, more, known, semicolons)
     assert len(encoders[0].names()) <= 1
     return blocks[0][:, 0].tolist(), encoders[0]
+
+
+def read_line(cells: Sequence[str]) -> str:
+    return read_columns("n.csv", pl.DataFrame({"z": cells}), {}, None)[1][0].line()
 
 
 def plain(numbers: Sequence[float]) -> list[float]:
@@ -140,3 +144,44 @@ def test_weights_have_a_decimal_comma_where_semicolons_separate() -> None:
     cells = pl.Series("weight", ["1,125", "2"])
     assert read_weights("e.csv", cells, semicolons=True).tolist() == [1.125, 2]
     assert read_weights("e.csv", cells).tolist() == [1125, 2]
+
+
+@pytest.mark.parametrize(
+    ("written", "sign"),
+    [
+        (lambda x: f"({x:,.2f})", -1),
+        (lambda x: f"\N{MINUS SIGN}{x:.2f}", -1),
+        (lambda x: f"{x:,.2f}".replace(",", "'"), 1),
+        (lambda x: f"{x:,.2f}".replace(",", " ").replace(".", ","), 1),
+        (lambda x: f"{x:,.2f}".replace(",", "\N{NO-BREAK SPACE}").replace(".", ","), 1),
+        (lambda x: f"{x:,.2f}".replace(",", "\N{NARROW NO-BREAK SPACE}").replace(".", ","), 1),
+        (lambda x: f"\N{YEN SIGN}{x:.2f}", 1),
+        (lambda x: f"(${x:.2f})", -1),
+        (lambda x: f"{x:.2f} USD", 1),
+        (lambda x: f"{x:.2f}kg", 1),
+        (lambda x: f"{x:,.2f} km/h", 1),
+        (lambda x: f"-{x:.2f} °C", -1),
+    ],
+)
+def test_other_spellings_are_numbers(written: Callable[[float], str], sign: int) -> None:
+    numbers = [count * 1.25 + 0.01 for count in COUNTS]
+    features, encoder = read([written(number) for number in numbers])
+    assert features == plain([sign * round(number, 2) for number in numbers])
+    assert later(encoder, [written(numbers[5])]) == features[5:6]
+
+
+def test_later_numbers_have_the_unit_of_training() -> None:
+    features, encoder = read([f"{size} kg" for size in SIZES])
+    assert encoder.line().startswith("number in kg, ")
+    assert later(encoder, [f"{SIZES[3]}kg", "n/a"])[0] == features[3]
+    with pytest.raises(InputError, match=r"row 1, column 'z': is not a finite number in kg.*'3 g'"):
+        later(encoder, ["3 g"])
+
+
+def test_numbers_of_several_units_are_not_called_an_id() -> None:
+    cells = [f"{size}{'MB' if i % 2 else 'GB'}" for i, size in enumerate(SIZES)]
+    assert "nearly all different, most begin with a number" in read_line(cells)
+    assert "like an id" in read_line([f"{i * 7919:08x}-7" for i in range(40)])
+    assert "category" in read_line(
+        [f"{1 + i % 4}{'st' if i % 4 == 0 else 'th'}" for i in range(40)]
+    )

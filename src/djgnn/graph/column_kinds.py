@@ -42,6 +42,8 @@ SAID = {*KINDS, "number:.", "number:,", *(f"date:{form}" for form in DATES)}
 FEW_ROWS = 20  # fewer say nothing about whether a column is an id
 ALL_DIFFERENT = 0.95
 BLOCK_COLUMNS = 256
+MEASURED = r"^[^\w]*([1-9]|0[.,])[\d.,'\s]*[^\d\s]{0,6}$"
+ALONE = "write that alone, or one unit in all cells, to use it"
 CODE = r"^\s*0\d"  # 00501 is not a number but a code
 ID_NAME = re.compile(r"(^|[_\s\-])(id|uid|uuid|guid|key|index|idx|nr|no|number|pk|hash)$|^unnamed")
 ID_CAMEL = re.compile(r"[a-z](ID|Id|Key|Index)$")
@@ -184,7 +186,9 @@ def learn(
     if kind is None:
         kind = _kind_of_text(text.drop_nulls())
     if kind == "id":
-        return Dropped(name=name, why="nearly all different, like an id")
+        measured = float(text.str.contains(MEASURED).mean() or 0) > 0.5  # type: ignore[arg-type]
+        what = f"most begin with a number; {ALONE}" if measured else "like an id"
+        return Dropped(name=name, why=f"nearly all different, {what}")
     return fit_text(column, missing) if kind == "text" else fit_category(name, text, missing)
 
 
