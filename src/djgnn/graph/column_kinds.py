@@ -33,6 +33,7 @@ from djgnn.graph.number_cells import (
     find_decimal,
     may_be_thousands,
     not_numbers,
+    plain_decimal,
     read_numbers,
     usual_decimal,
 )
@@ -154,11 +155,13 @@ def learn(
     if kind == "drop":
         return Dropped(name=name, why="as was said")
     if numbers is not None and kind in (None, "raw"):
-        spelled = Spelling(find_decimal(column, usual) if column.dtype == pl.String else "")
+        settled = plain_decimal(column, numbers)
+        spelled = Spelling(find_decimal(column, usual) if settled is None else settled)
         if spelled.decimal != ",":
             if kind == "raw":
                 return Raw(name=name, spelled=spelled)
-            _warn_of_marks(where, column, spelled, usual)
+            if settled is None:
+                _warn_of_marks(where, column, spelled, usual)
             return _of_numbers(name, numbers, 0, spelled)
     if column.dtype.is_temporal() and kind in (None, "date"):
         return fit_date(where, column, "typed")

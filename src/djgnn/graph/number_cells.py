@@ -4,7 +4,9 @@ import re
 from typing import Literal, NamedTuple
 
 import msgspec
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from djgnn.graph.cells import GAPS, blank, check_rows
 
@@ -21,7 +23,7 @@ SPACES = r"[\s'\u2019]"
 GROUPED = rf"^[+-]?[1-9]\d{{0,2}}({SPACES}\d{{3}})+([.,]\d*)?$"
 BEGINS = r"^[(+\-\u2212\u2013]?\s*\p{Sc}?\s*[+\-\u2212\u2013]?\s*[.,]?\d"
 UNIT = re.compile(r"\d\s*(%|[^\W\d_]*[/°]?[^\W\d_]+)$")
-SAMPLE = 10_000
+SAMPLE, HEAD = 10_000, 100
 FEW = 20  # one cell in so many does not decide what a comma is
 
 
@@ -53,7 +55,7 @@ def usual_decimal(frame: pl.DataFrame, semicolons: bool) -> Usual:
         >>> usual_decimal(pl.DataFrame({"a": ["3,5", "1,083"], "b": ["x", "y"]}), semicolons=False)
         Usual(decimal=',', proved=True)
     """
-    cells = frame.head(100).select(pl.col(pl.String).str.strip_chars())
+    cells = frame.head(HEAD).select(pl.col(pl.String).str.strip_chars())[:, :HEAD]
     fits = {mark: pl.all().str.contains(FITS[mark]) for mark in OTHER}
     marked = (pl.all().str.contains("[.,]") & (fits["."] | fits[","])).sum()
     only = {mark: (fits[mark] & ~fits[other]).sum() for mark, other in OTHER.items()}
@@ -91,6 +93,22 @@ def find_decimal(text: pl.Series, usual: Usual = POINT) -> Literal["", ".", ","]
     return "," if comma else "."
 
 
+def plain_decimal(column: pl.Series, numbers: NDArray[np.float64]) -> Literal["", "."] | None:
+    """The decimal mark of plain numbers if the first cells settle it, in less time; else ``None``.
+
+    Example:
+        >>> plain_decimal(pl.Series(["2.5", "3"]), np.array([2.5, 3.0]))
+        '.'
+    """
+    if column.dtype != pl.String:
+        return ""
+    marked = [cell for cell in column.head(HEAD).to_list() if "." in cell]
+    if not marked:
+        return None if bool((numbers % 1).any()) else ""
+    odd = sum(not re.search(EITHER, cell) for cell in marked)
+    return "." if FEW * odd >= len(marked) else None
+
+
 def may_be_thousands(text: pl.Series, decimal: str, usual: Usual) -> bool:
     """Whether nearly all decimal marks could separate thousands, and nothing speaks against it.
 
@@ -102,7 +120,7 @@ def may_be_thousands(text: pl.Series, decimal: str, usual: Usual) -> bool:
     cells = text.drop_nulls()
     held = cells.str.contains(decimal, literal=True)
     marked, whole = cells.filter(held), cells.filter(~held)
-    for part in (marked.head(100), marked):
+    for part in (marked.head(HEAD), marked):
         if FEW * int((~part.str.contains(EITHER)).sum()) >= len(part):
             return False
     return _all(whole, r"^[+-]?\d{1,3}$") if len(whole) else usual.decimal != decimal
