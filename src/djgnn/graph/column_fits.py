@@ -8,8 +8,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from djgnn.errors import InputError
-from djgnn.graph.cells import parse_dates
+from djgnn.graph.date_cells import parse_dates
 from djgnn.graph.encoders import Category, Date, Number, Text, count_words
+from djgnn.graph.number_cells import Spelling
 
 MOST_LEVELS = 128
 BUCKETS = 32
@@ -18,7 +19,7 @@ MOSTLY_ZERO = 0.75
 SKEWED = 2.0
 
 
-def fit_number(name: str, values: NDArray[np.float64], missing: int) -> Number:
+def fit_number(name: str, values: NDArray[np.float64], missing: int, spelled: Spelling) -> Number:
     """Learn the curve, the centre and the scale of numbers, none of which is missing."""
     if not values.size:
         return Number(name=name, missing=missing)
@@ -48,7 +49,8 @@ def fit_number(name: str, values: NDArray[np.float64], missing: int) -> Number:
     bent = encoder.bend(told)
     centre = 0.0 if sparse else float(bent.mean())
     scale = float(np.sqrt(((bent - centre) ** 2).mean()))
-    return msgspec.structs.replace(encoder, centre=centre, scale=scale if scale > 0 else 1.0)
+    scale = scale if scale > 0 else 1.0
+    return msgspec.structs.replace(encoder, centre=centre, scale=scale, spelled=spelled)
 
 
 def skew(values: NDArray[np.float64]) -> float:

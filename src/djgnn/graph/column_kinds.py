@@ -1,6 +1,7 @@
 """Which kind a column of a node table is, found in its cells, never in labels."""
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -9,17 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from djgnn.graph.cells import (
-    DATES,
-    DAY,
-    UNIX,
-    Problems,
-    blank,
-    check_rows,
-    not_numbers,
-    parse_dates,
-    parse_numbers,
-)
+from djgnn.errors import ReadingWarning
+from djgnn.graph.cells import Problems, blank
 from djgnn.graph.column_fits import (
     MOST_LEVELS,
     fit_category,
@@ -29,20 +21,28 @@ from djgnn.graph.column_fits import (
     fit_text,
     skew,
 )
-from djgnn.graph.encoders import (
-    FALSE,
-    TRUE,
-    Block,
-    Dropped,
-    Encoder,
-    Raw,
-    Truth,
+from djgnn.graph.date_cells import DATES, DAY, UNIX, date_form, parse_dates
+from djgnn.graph.encoders import FALSE, TRUE, Block, Dropped, Encoder, Raw, Truth
+from djgnn.graph.number_cells import (
+    POINT,
+    Spelling,
+    Usual,
+    check_numbers,
+    find_decimal,
+    may_be_thousands,
+    not_numbers,
+    plain_decimal,
+    read_numbers,
+    usual_decimal,
 )
 
 KINDS = ("number", "category", "text", "date", "truth", "raw", "drop")
+SAID = {*KINDS, "number:.", "number:,", *(f"date:{form}" for form in DATES)}
 FEW_ROWS = 20  # fewer say nothing about whether a column is an id
 ALL_DIFFERENT = 0.95
 BLOCK_COLUMNS = 256
+MEASURED = r"^[^\w]*([1-9]|0[.,])[\d.,'\s]*[^\d\s]{0,6}$"
+ALONE = "write that alone, or one unit in all cells, to use it"
 CODE = r"^\s*0\d"  # 00501 is not a number but a code
 ID_NAME = re.compile(r"(^|[_\s\-])(id|uid|uuid|guid|key|index|idx|nr|no|number|pk|hash)$|^unnamed")
 ID_CAMEL = re.compile(r"[a-z](ID|Id|Key|Index)$")
@@ -50,7 +50,11 @@ TIME_NAME = re.compile(r"date|time|stamp|since|created|updated|joined|_at$|^seen
 
 
 def read_columns(
-    where: str, frame: pl.DataFrame, told: Mapping[str, str], known: Sequence[Encoder] | None
+    where: str,
+    frame: pl.DataFrame,
+    told: Mapping[str, str],
+    known: Sequence[Encoder] | None,
+    semicolons: bool = False,
 ) -> tuple[list[Block], list[Encoder]]:
     """The features of every column, and what was learned.
 
@@ -59,17 +63,19 @@ def read_columns(
         frame: The feature columns.
         told: Kinds by name or pattern (``f*``), as the user said.
         known: Encoders of an earlier table in the order of the columns; learned by default.
+        semicolons: Whether they separate the cells of the file, as where a comma is decimal.
 
     Raises:
         InputError: With everything that is wrong in any column.
     """
     problems, blocks, encoders = Problems(), [], []
-    for name in (name for name, kind in told.items() if kind not in KINDS):
+    for name in (name for name, kind in told.items() if kind not in SAID):
         problems.found.append(
-            f"{where}: column {name!r} must be one of {', '.join(KINDS)}; change `columns=` "
-            f"(got {told[name]!r})"
+            f"{where}: column {name!r} must be one of {', '.join(KINDS)}, or like number:, and "
+            f"date:{DATES[0]}; change `columns=` (got {told[name]!r})"
         )
     problems.stop()
+    usual = usual_decimal(frame, semicolons) if known is None else POINT
     for start in range(0, frame.width, BLOCK_COLUMNS):
         part = frame[:, start : start + BLOCK_COLUMNS]
         numbers = _plain_numbers(part)
@@ -77,7 +83,7 @@ def read_columns(
             encoder: Encoder | None
             if known is None:
                 kind = kind_said(column.name, told)
-                encoder = problems.attempt(learn, where, column, numbers[place], kind)
+                encoder = problems.attempt(learn, where, column, numbers[place], kind, usual)
             else:
                 encoder = known[start + place]
             if encoder is None:
@@ -124,7 +130,11 @@ def _plain_numbers(frame: pl.DataFrame) -> list[NDArray[np.float64] | None]:
 
 
 def learn(
-    where: str, column: pl.Series, numbers: NDArray[np.float64] | None, kind: str | None
+    where: str,
+    column: pl.Series,
+    numbers: NDArray[np.float64] | None,
+    kind: str | None,
+    usual: Usual,
 ) -> Encoder:
     """Detect the kind of a column, unless it was given, and learn what its encoder needs.
 
@@ -132,25 +142,33 @@ def learn(
         where: The file, for messages.
         column: The cells.
         numbers: The same, if every cell is a finite number.
-        kind: One of ``KINDS``.
+        kind: One of ``SAID``.
+        usual: The decimal mark of the file.
 
     Raises:
         InputError: If the cells do not fit the kind, or are a mixture of numbers and text.
     """
     name = column.name
+    kind, _, detail = kind.partition(":") if kind else (None, "", "")
     if kind == "drop":
         return Dropped(name=name, why="as requested")
-    if kind == "raw" and numbers is not None:
-        return Raw(name=name)
-    if kind is None and numbers is not None:
-        return _of_numbers(name, numbers, 0)
+    if numbers is not None and kind in (None, "raw"):
+        settled = plain_decimal(column, numbers)
+        spelled = Spelling(find_decimal(column, usual) if settled is None else settled)
+        if spelled.decimal != ",":
+            if kind == "raw":
+                return Raw(name=name, spelled=spelled)
+            if settled is None:
+                _warn_of_marks(where, column, spelled, usual)
+            return _of_numbers(name, numbers, 0, spelled)
     if column.dtype.is_temporal() and kind in (None, "date"):
         return fit_date(where, column, "typed")
     text = blank(column.cast(pl.String))
     missing = text.null_count()
     if kind == "raw":
-        odd = not_numbers(column, parse_numbers(column))
-        return fit_category(name, text, missing) if bool(odd.all()) else Raw(name=name)
+        found, spelled = read_numbers(column, None, usual)
+        odd = bool(not_numbers(column, found).all())
+        return fit_category(name, text, missing) if odd else Raw(name=name, spelled=spelled)
     if missing == len(text):
         return Dropped(name=name, why="empty")
     if kind is None and text.n_unique() == 1:
@@ -159,31 +177,86 @@ def learn(
         words = set(text.str.to_lowercase().unique().drop_nulls())
         if kind or (words <= {*TRUE, *FALSE} and words & {*TRUE} and words & {*FALSE}):
             return Truth(name=name, missing=missing)
-    if kind in (None, "number"):
-        found = parse_numbers(column)
-        odd = not_numbers(column, found)
-        share = found.count() / max(found.count() + int(odd.sum()), 1)
-        coded = bool(text.str.contains(CODE).any()) or _date_form(text)
-        if kind or (share > 0.5 and not coded):
-            remedy = "correct it, or say what the column is with `columns=`, such as " + repr(
-                f"{name}=category"
-            )
-            check_rows(where, column, odd, f"is not a number, as most of the column is; {remedy}")
-            values = found.drop_nulls().to_numpy()
-            if kind:
-                return fit_number(name, values, found.null_count())
-            return _of_numbers(name, values, found.null_count())
-    form = _date_form(text) if kind in (None, "date") else None
+    form = _found_form(where, text) if kind in (None, "date") and not detail else None
+    if kind == "number" or (kind is None and not form and not text.str.contains(CODE).any()):
+        encoder = _written_numbers(where, column, kind, detail, usual)
+        if encoder is not None:
+            return encoder
     if form or kind == "date":
-        return fit_date(where, column, form or DATES[0])
+        return fit_date(where, column, detail or form or DATES[0])
     if kind is None:
         kind = _kind_of_text(text.drop_nulls())
     if kind == "id":
-        return Dropped(name=name, why="nearly all different, like an id")
+        measured = float(text.str.contains(MEASURED).mean() or 0) > 0.5  # type: ignore[arg-type]
+        what = f"most begin with a number; {ALONE}" if measured else "like an id"
+        return Dropped(name=name, why=f"nearly all different, {what}")
     return fit_text(column, missing) if kind == "text" else fit_category(name, text, missing)
 
 
-def _of_numbers(name: str, values: NDArray[np.float64], missing: int) -> Encoder:
+def _found_form(where: str, text: pl.Series) -> str | None:
+    """The form of dates, if these are any, with a warning if day and month could be exchanged."""
+    form, other = date_form(text)
+    if other:
+        warnings.warn(
+            f"{where}: column {text.name!r}: every date can be read as {form} and as {other}, the "
+            f"first is taken; if that is wrong, say so with `columns=` '{text.name}=date:{other}'",
+            ReadingWarning,
+            stacklevel=5,
+        )
+    return form
+
+
+def _written_numbers(
+    where: str, column: pl.Series, kind: str | None, decimal: str, usual: Usual
+) -> Encoder | None:
+    """What is learned of a column that is said to hold numbers, or mostly does; else ``None``.
+
+    Raises:
+        InputError: If some of its cells are not numbers, or written with another decimal mark.
+    """
+    found, spelled = read_numbers(column, None, usual)
+    if decimal:
+        spelled = Spelling("," if decimal == "," else ".", spelled.unit)
+        found = read_numbers(column, spelled)[0]
+    odd = int(not_numbers(column, found).sum())
+    if not kind and found.count() <= odd:
+        return None
+    name = column.name
+    remedy = f"correct it, or say what the column is with `columns=`, such as '{name}=category'"
+    problem = f"is not a number{spelled}, as most of the column is; {remedy}"
+    check_numbers(where, column, found, problem)
+    if not decimal:
+        _warn_of_marks(where, column.filter(found.is_not_null()), spelled, usual)
+    values, missing = found.drop_nulls().to_numpy(), found.null_count()
+    encoder = None if kind else _of_numbers(name, values, missing, spelled)
+    if encoder is None or isinstance(encoder, Truth):  # it does not know these spellings
+        return fit_number(name, values, missing, spelled)
+    return encoder
+
+
+def _warn_of_marks(where: str, column: pl.Series, spelled: Spelling, usual: Usual) -> None:
+    """Warn if decimals may be thousands, or if only some numbers have a percent sign."""
+    if column.dtype != pl.String:
+        return
+    place, cells, doubts = f"{where}: column {column.name!r}", column.str.strip_chars(), []
+    if spelled.decimal and may_be_thousands(cells, spelled.decimal, usual):
+        got = cells.filter(cells.str.contains(spelled.decimal, literal=True)).first()
+        mark, other = ("point", ",") if spelled.decimal == "." else ("comma", ".")
+        doubts.append(
+            f"{got!r} and the like are read with a decimal {mark} and may be thousands; if they "
+            f"are, say so with `columns=` '{column.name}=number:{other}'"
+        )
+    percent = cells.str.ends_with("%").sum() if spelled.unit != "%" else 0
+    if percent:
+        doubts.append(
+            f"{percent} of {len(cells)} numbers have a percent sign, which is left out; write all "
+            "of them alike"
+        )
+    for doubt in doubts:
+        warnings.warn(f"{place}: {doubt}", ReadingWarning, stacklevel=5)
+
+
+def _of_numbers(name: str, values: NDArray[np.float64], missing: int, spelled: Spelling) -> Encoder:
     """A column of numbers: truth values, an id, a date, or just numbers."""
     low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
     if low == high and not missing:
@@ -194,9 +267,9 @@ def _of_numbers(name: str, values: NDArray[np.float64], missing: int) -> Encoder
         form = _time_form(name, values, low, high)
         if form:
             return fit_days(name, parse_dates(pl.Series(values.astype(np.int64)), form), form)
-    if not missing and _is_id(name, values, low, high):
+    if not missing and not spelled.unit and _is_id(name, values, low, high):
         return Dropped(name=name, why="whole numbers, all different, like an id")
-    return fit_number(name, values, missing)
+    return fit_number(name, values, missing, spelled)
 
 
 def _is_id(name: str, values: NDArray[np.float64], low: float, high: float) -> bool:
@@ -241,15 +314,3 @@ def _kind_of_text(text: pl.Series) -> Literal["id", "text", "category"]:
         words = text.head(5000).str.to_lowercase().str.extract_all(r"\w\w+").explode().drop_nulls()
         return "text" if words.n_unique() < 0.8 * len(words) else "id"
     return "id" if different >= ALL_DIFFERENT * rows else "category"
-
-
-def _date_form(text: pl.Series) -> str | None:
-    """The form that nine in ten of the cells have, ``None`` if they are not dates."""
-    cells = text.drop_nulls()
-    head = cells.head(100)
-    if not bool(head.str.contains(r"\d.*[-/. :]").any()):
-        return None
-    forms = [form for form in DATES if 10 * parse_dates(head, form).count() >= 9 * len(head)]
-    found = [(parse_dates(cells, form).count(), -place) for place, form in enumerate(forms)]
-    best = max(found, default=(0, 0))
-    return forms[-best[1]] if 10 * best[0] >= 9 * len(cells) and best[0] else None

@@ -17,7 +17,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from djgnn.errors import UnseenCategoryWarning
-from djgnn.graph.cells import blank, check_rows, not_numbers, parse_dates, parse_numbers
+from djgnn.graph.cells import blank, check_rows
+from djgnn.graph.date_cells import parse_dates
+from djgnn.graph.number_cells import Spelling, check_numbers, parse_numbers
 
 Block = Any  # NDArray[np.float32] [n, width] or sp.csr_array
 TRUE = ("true", "yes", "y", "t", "on", "1", "1.0")
@@ -44,13 +46,15 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 class Raw(Column, frozen=True, kw_only=True, tag="raw"):
     """A number as it is."""
 
+    spelled: Spelling = Spelling()
+
     def line(self) -> str:
         """What is done, in words."""
-        return "number, as it is"
+        return f"number{self.spelled}, as it is"
 
     def encode(self, where: str, column: pl.Series, numbers: Any = None) -> Block:
         """The numbers; an empty cell is an error."""
-        values = _trained_numbers(where, column, numbers)
+        values = _trained_numbers(where, column, numbers, self.spelled)
         with np.errstate(over="ignore"):
             bad = ~np.isfinite(values.astype(np.float32))
         problem = "is not a finite number, which it must be if it is taken as it is; correct it"
@@ -68,14 +72,14 @@ class Number(Column, frozen=True, kw_only=True, tag="number"):
     centre: float = 0.0
     scale: float = 1.0
     fill: float = 0.0
+    spelled: Spelling = Spelling()
 
     def line(self) -> str:
         """What is done, in words."""
         how = {"plain": "", "log": "skewed, so its logarithm, ", "rank": "skewed, so its rank, "}
         scaled = "standardised" if self.centre else "scaled"
-        return (
-            f"number, {how[self.curve]}{scaled}{self._gaps('filled with the median and flagged')}"
-        )
+        filled = self._gaps("filled with the median and flagged")
+        return f"number{self.spelled}, {how[self.curve]}{scaled}{filled}"
 
     def bend(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The curve, before it is standardised."""
@@ -87,7 +91,7 @@ class Number(Column, frozen=True, kw_only=True, tag="number"):
 
     def encode(self, where: str, column: pl.Series, numbers: Any = None) -> Block:
         """Standardised numbers; a missing one is the median, and flagged if some were before."""
-        values = _trained_numbers(where, column, numbers)
+        values = _trained_numbers(where, column, numbers, self.spelled)
         gone = ~np.isfinite(values)
         bent = self.bend(np.where(gone, self.fill, values))
         bent = np.clip((bent - self.centre) / self.scale, -MOST_SPREAD, MOST_SPREAD)
@@ -295,18 +299,21 @@ def join_blocks(blocks: Sequence[Block]) -> Any:
     return x.toarray() if narrow else x
 
 
-def _trained_numbers(where: str, column: pl.Series, numbers: Any) -> NDArray[np.float64]:
+def _trained_numbers(
+    where: str, column: pl.Series, numbers: Any, spelled: Spelling
+) -> NDArray[np.float64]:
     """A column of numbers, NaN where one is missing.
 
     Raises:
-        InputError: At a text.
+        InputError: At a text, or a number that is written otherwise than those of training.
     """
-    if numbers is not None:
+    text = column.dtype == pl.String
+    if numbers is not None and not (text and str(spelled)):
         return np.asarray(numbers, dtype=np.float64)
-    if column.dtype == pl.String:  # a truth value in one format is 0 or 1 in another
+    if text:  # a truth value in one format is 0 or 1 in another
         low = column.str.strip_chars().str.to_lowercase()
         column = column.zip_with(~low.is_in(list(TRUTH)), low.replace(TRUTH))
-    found = parse_numbers(column)
-    problem = "is not a finite number, as the model was trained with; correct it"
-    check_rows(where, column, not_numbers(column, found), problem)
+    found = parse_numbers(column, spelled)
+    problem = f"is not a finite number{spelled}, as the model was trained with; correct it"
+    check_numbers(where, column, found, problem)
     return found.fill_null(float("nan")).to_numpy()

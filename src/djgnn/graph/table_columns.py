@@ -9,8 +9,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from djgnn.errors import DoubtfulLabelWarning, GiveawayWarning, InputError
-from djgnn.graph.cells import GAPS, blank, check_rows, parse_numbers
+from djgnn.graph.cells import GAPS, blank, check_rows
 from djgnn.graph.labels import class_order, plain_number
+from djgnn.graph.number_cells import Usual, parse_numbers, read_numbers
 from djgnn.graph.table_rules import UNKNOWN
 
 PARTS = {
@@ -26,7 +27,10 @@ GIVEAWAY = 0.98
 
 
 def read_weights(
-    where: str, column: pl.Series, kept: NDArray[np.bool_] | None = None
+    where: str,
+    column: pl.Series,
+    kept: NDArray[np.bool_] | None = None,
+    semicolons: bool = False,
 ) -> NDArray[np.float64]:
     """The weights of an edge table, numbers of zero or more.
 
@@ -34,11 +38,12 @@ def read_weights(
         where: The file, for the message.
         column: The weights.
         kept: Which edges count; all by default.
+        semicolons: Whether they separate the cells of the file, as where a comma is decimal.
 
     Raises:
         InputError: At the first cell that is not.
     """
-    numbers = parse_numbers(column)
+    numbers, _ = read_numbers(column, None, Usual("," if semicolons else "."))
     good = (numbers >= 0).fill_null(False)
     good = good if kept is None else good | pl.Series(~kept)
     remedy = "correct it, or use no weights, `weight=` ''"

@@ -60,7 +60,8 @@ def edge_fields(
             )
     weight = None
     if roles["weight"]:
-        weight = problems.attempt(read_weights, where, table[roles["weight"]], np.asarray(~lost))
+        column, good = table[roles["weight"]], np.asarray(~lost)
+        weight = problems.attempt(read_weights, where, column, good, edges.semicolons)
     problems.stop()
     weight = None if weight is None else weight[kept]
     index, weight = _merge_duplicates(where, index[:, kept], weight, ids, options)

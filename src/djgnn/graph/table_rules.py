@@ -70,7 +70,7 @@ class TableOptions(TypedDict, total=False):
             ``null`` and the like.
         columns: What columns are, by name or pattern: ``{"zip": "category", "f*": "raw"}``; one of
             number, category, text, date, truth, raw (a number as it is, text as a category) and
-            drop.
+            drop; ``number:,`` has a decimal comma, ``date:%m/%d/%Y`` this form.
         header: Which tables have a header line: ``both``, ``edges``, ``nodes`` or ``none``;
             detected by default.
         separator: Between cells of both tables: comma, semicolon, tab, bar, space or the character;

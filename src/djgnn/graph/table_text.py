@@ -36,6 +36,7 @@ class Table:
     frame: pl.DataFrame
     how: str = ""
     header: bool | None = True
+    semicolons: bool = False
 
     def named(self, header: bool) -> Self:
         """The same with the first row as names, or with the names ``column_1``, ``column_2``, ...
@@ -107,7 +108,7 @@ def read_text(file: Path, separator: str | None = None) -> Table:
     except UnicodeDecodeError:
         how = ", not UTF-8, so taken for Windows-1252"
         frame = _parse(file, _recoded(file, "cp1252"), mark, skip)
-    table = Table(str(file), frame, f"{name} separated{how}", header=None)
+    table = Table(str(file), frame, f"{name} separated{how}", None, mark == ";")
     said = [line for line in preamble.decode("latin-1").splitlines() if line.strip()]
     titles = (said[-1].lstrip("#").split(None if mark == " " else mark)) if said else []
     if said and said[-1].startswith("#") and 1 < len(titles) == frame.width:

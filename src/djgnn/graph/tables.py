@@ -271,7 +271,8 @@ def _node_fields(
     frame = pl.DataFrame([_plain(table[name]) for name in chosen])
     earlier = None if known is None else {e.name: e for e in stored_encoders(known)}
     before = None if earlier is None else [earlier[name] for name in chosen]
-    blocks, encoders = problems.attempt(read_columns, where, frame, told, before) or ([], [])
+    learned = problems.attempt(read_columns, where, frame, told, before, nodes.semicolons)
+    blocks, encoders = learned or ([], [])
     problems.stop()
     if "y" in fields:
         kept = [e.name for e in encoders if e.names()]
