@@ -77,7 +77,7 @@ class UnseenCategoryWarning(DJGNNWarning):
 
 
 class GiveawayWarning(DJGNNWarning):
-    """A feature column alone gives the label away."""
+    """A feature column alone gives the label away, or is there for labelled nodes only."""
 
 
 class ReadingWarning(DJGNNWarning):

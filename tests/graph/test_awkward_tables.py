@@ -555,11 +555,47 @@ def test_a_column_that_gives_the_label_away_is_named(tmp_path: Path) -> None:
     hidden = nodes(
         word,
         lambda i: "" if i % 2 else label(i // 2),
-        lambda i: "q" if i % 2 else label(i // 2),
+        lambda i: "qr"[i // 4 % 2] if i % 2 else label(i // 2),
         head="id,label,zone",
     )
     with pytest.warns(GiveawayWarning, match="100%"):  # only labelled nodes are looked at
         read(Case(hidden), tmp_path)
+
+
+LABELLED_ONLY: dict[str, tuple[Callable[[int], object], str]] = {
+    "a number": (lambda i: "NA" if i % 2 else i % 7 + 0.5, "number"),
+    "a category": (lambda i: "" if i % 2 or i % 5 == 0 else label(i), "category"),
+    "one value where no label is": (lambda i: 0 if i % 2 else i % 7, "number"),
+    "whether there is a label": (lambda i: "no" if i % 2 else "yes", "truth"),
+}
+
+
+@pytest.mark.parametrize("name", LABELLED_ONLY)
+def test_a_column_for_labelled_nodes_only_is_left_out(name: str, tmp_path: Path) -> None:
+    values, kind = LABELLED_ONLY[name]
+    table = nodes(word, lambda i: "" if i % 2 else label(i), size, values, head="id,label,size,z")
+    with pytest.warns(GiveawayWarning, match=rf"'z' is left out.*`columns=` z={kind}"):
+        graph = read(Case(table), tmp_path)
+    assert graph.card["features"] == ["size"]
+    assert "z: left out: nodes without a label have no value" in "\n".join(reading_lines(graph))
+    again = read(Case(table), tmp_path, **reading_of(graph))
+    assert np.array_equal(again.x, graph.x)
+    kept = read(Case(table), tmp_path, columns={"z": kind})
+    assert any(feature.startswith("z") for feature in kept.card["features"])
+
+
+def test_a_column_with_gaps_or_few_values_is_kept(tmp_path: Path) -> None:
+    """Some nodes without a label have a value, or most labelled ones have the same, or few none."""
+    half = nodes(
+        word,
+        lambda i: "" if i % 2 else label(i),
+        lambda i: "" if i % 2 and i > 4 else i % 7,
+        lambda i: int(i % 8 == 0),
+        head="id,label,gaps,rare",
+    )
+    assert read(Case(half), tmp_path).card["features"] == ["gaps", "gaps (missing)", "rare"]
+    few = nodes(word, lambda i: "" if i < 19 else label(i), lambda i: max(i, 18), head="id,label,z")
+    assert read(Case(few), tmp_path).card["features"] == ["z"]
 
 
 def test_readings_of_version_0_1_are_still_used(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ MISSING = frozenset((*GAPS, "nil", "?", "unknown", "missing"))
 MOST_CLASSES = 100
 MOST_REAL = 20
 GIVEAWAY = 0.98
+FEWEST = 20  # nodes with a label, and without one, that say something about a column
+NEARLY_EMPTY = 0.95
 
 
 def read_weights(
@@ -122,7 +124,7 @@ def warn_of_giveaways(where: str, frame: pl.DataFrame, y: NDArray[np.int64]) -> 
     labelled = y >= 0
     classes = pl.Series("class", y[labelled])
     total = len(classes)
-    if total < 20:
+    if total < FEWEST:
         return
     largest = np.bincount(y[labelled]).max() / total
     for column in frame.get_columns():
@@ -146,6 +148,42 @@ def warn_of_giveaways(where: str, frame: pl.DataFrame, y: NDArray[np.int64]) -> 
                 GiveawayWarning,
                 stacklevel=4,
             )
+
+
+def there_for_labelled(column: pl.Series, labelled: NDArray[np.bool_]) -> bool:
+    """Whether a column says something of nodes with a label alone.
+
+    Nearly all others then have no value, or all have the same, which most labelled nodes do not
+    have. Only whether there is a label counts, never which.
+
+    Args:
+        column: The cells.
+        labelled: Which nodes have a label; with fewer than 20 on either side the answer is no.
+
+    Example:
+        >>> labelled = np.arange(60) < 30
+        >>> score, size = np.where(labelled, np.arange(60) % 7, np.nan), np.arange(60) % 7
+        >>> [there_for_labelled(pl.Series(values), labelled) for values in (score, size)]
+        [True, False]
+    """
+    count = int(labelled.sum())
+    if min(count, labelled.size - count) < FEWEST:
+        return False
+    others = column.filter(~labelled)
+    for part in (others.gather_every(len(others) // 1000 or 1), others):  # mostly a sample will do
+        cells = _filled(part)
+        empty = cells.null_count() >= NEARLY_EMPTY * len(cells)
+        if not empty and cells.n_unique() > 1:
+            return False
+    same = _filled(column.filter(labelled)).eq_missing(None if empty else cells[0])
+    return 2 * int(same.sum()) < count
+
+
+def _filled(column: pl.Series) -> pl.Series:
+    """The cells, missing where a word or a number that is none says so."""
+    if column.dtype == pl.String:
+        return blank(column)
+    return column.fill_nan(None) if column.dtype.is_float() else column
 
 
 def _doubts(classes: Sequence[str], unmet: Sequence[str]) -> Iterator[str]:

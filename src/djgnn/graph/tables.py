@@ -271,7 +271,9 @@ def _node_fields(
     frame = pl.DataFrame([_plain(table[name]) for name in chosen])
     earlier = None if known is None else {e.name: e for e in stored_encoders(known)}
     before = None if earlier is None else [earlier[name] for name in chosen]
-    blocks, encoders = problems.attempt(read_columns, where, frame, told, before) or ([], [])
+    labelled = fields["y"] >= 0 if "y" in fields else None
+    read = problems.attempt(read_columns, where, frame, told, before, labelled)
+    blocks, encoders = read or ([], [])
     problems.stop()
     if "y" in fields:
         kept = [e.name for e in encoders if e.names()]
