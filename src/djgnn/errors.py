@@ -69,7 +69,7 @@ class DamagedRecordWarning(DJGNNWarning):
 
 
 class DoubtfulLabelWarning(DJGNNWarning):
-    """Two classes look like one, one like none, or a word for no label never occurs."""
+    """Labels may be meant otherwise: two classes look like one, one like none, or none like one."""
 
 
 class UnseenCategoryWarning(DJGNNWarning):

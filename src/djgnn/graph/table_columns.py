@@ -65,6 +65,7 @@ def read_labels(
         InputError: If treating ``-1`` as unknown leaves fewer than two classes, or if these are no
             classes but numbers, or more than 100.
     """
+    column = column.fill_nan(None) if column.dtype.is_float() else column
     text = column.cast(pl.String).str.strip_chars()
     text = text.set(text == "", None)
     words = text.unique().drop_nulls().to_list()
@@ -72,8 +73,6 @@ def read_labels(
     if unknown is None:
         none |= {word for word in met if word.lower() in GAPS}
     missing = text.is_null() | text.is_in([word for word in words if plain_number(word) in none])
-    if column.dtype.is_float():
-        missing |= column.is_nan().fill_null(True)
     names = class_order(text.filter(~missing).unique().to_list())
     if len(names) < 2 and "-1" in none & met:
         raise InputError(
@@ -83,7 +82,8 @@ def read_labels(
         )
     _check_classes(where, column.name, names)
     unmet = [word for word in unknown or () if plain_number(word) not in met | {"", "-1"}]
-    for doubt in _doubts(names, unmet):
+    taken = text.filter(missing) if unknown is None else text.clear()
+    for doubt in (*_doubts(names, unmet), *_doubts_of_gaps(taken, names)):
         message = f"{where}: column {column.name!r}: {doubt}"
         warnings.warn(message, DoubtfulLabelWarning, stacklevel=4)
     known = text.set(missing, None).cast(pl.Enum(names))
@@ -200,6 +200,24 @@ def _doubts(classes: Sequence[str], unmet: Sequence[str]) -> Iterator[str]:
             )
     for word in unmet:
         yield f"no cell is {word!r}, which was to mean unknown; check `unknown=`"
+
+
+def _doubts_of_gaps(cells: pl.Series, classes: Sequence[str]) -> Iterator[str]:
+    """Which words taken for unknown may be a class.
+
+    ``None`` as in none, low, high; any word beside empty cells; -1 beside other words, where all
+    classes are whole numbers.
+    """
+    counts = dict(cells.value_counts().iter_rows())
+    empty = counts.pop(None, 0)
+    whole = len(counts) > 1 and all(plain_number(name).isdigit() for name in classes)
+    for word, count in sorted(counts.items()):
+        if empty or word.lower() == "none" or (whole and plain_number(word) == "-1"):
+            others = [repr(other) for other in counts if other != word] or ["''"]
+            yield (
+                f"{count} cells {word!r} are taken for unknown; if it is a class, say what is not "
+                f"with `unknown=` {', '.join(others)}"
+            )
 
 
 def read_split(where: str, column: pl.Series, y: NDArray[np.int64] | None) -> dict[str, Any]:

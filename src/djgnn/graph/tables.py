@@ -140,6 +140,8 @@ def assemble(edges: Table, nodes: Table, options: TableOptions) -> Graph:
     rule = options.get("duplicates", "first")
     if rule not in DUPLICATES:
         raise InputError(f"duplicates: must be one of {', '.join(DUPLICATES)} (got {rule!r})")
+    if isinstance(options.get("unknown"), str):
+        options = {**options, "unknown": [str(options["unknown"])]}
     if not options.get("known"):
         found = refer(nodes.frame, edges.frame, options)
         options = {**options, **found}  # type: ignore[typeddict-item]
