@@ -1,5 +1,6 @@
 """Where a column becomes labels, a split or weights; and which features give the label away."""
 
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,7 +20,8 @@ PARTS = {
     **dict.fromkeys(("test", "testing", "te"), 2),
 }
 # Words for a missing label in other programs. One of them could be a class: only a warning.
-MISSING = frozenset((*GAPS, "nil", "?", "unknown", "missing"))
+MISSING = GAPS | {"nil", "?", "-", "--", "n.a.", "unknown", "missing", "unlabeled", "unlabelled"}
+MISSING |= {"none given", "not given", "not available", "not labeled", "not labelled"}
 MOST_CLASSES = 100
 MOST_REAL = 20
 GIVEAWAY = 0.98
@@ -187,16 +189,27 @@ def _filled(column: pl.Series) -> pl.Series:
 
 
 def _doubts(classes: Sequence[str], unmet: Sequence[str]) -> Iterator[str]:
-    """Which classes look like one or like a missing label; which words for unknown never occur."""
+    """Which classes look like one, missing or a quantity; which words for unknown never occur."""
     alike: dict[str, str] = {}
     for word in classes:
-        other = alike.setdefault(plain_number(word.strip()), word)
+        other = alike.setdefault(plain_number(word).casefold(), word)
         if other != word:
             yield f"{other!r} and {word!r} are taken for two classes; write them alike if not"
         if word.casefold() in MISSING:
             yield (
                 f"{word!r} is taken for a class and looks like a missing label; name it with "
                 "`unknown=` if it is one"
+            )
+    whole = sorted(
+        int(word) for word in map(plain_number, classes) if re.fullmatch(r"-?\d{1,9}", word)
+    )
+    if MOST_REAL < len(whole) == len(classes):
+        span = whole[-1] - whole[0] + 1
+        codes = whole[0] in (0, 1) and span == len(whole)  # 0, 1, ..., as programs number classes
+        if not codes and span < 2 * len(whole):
+            yield (
+                f"{len(whole)} whole numbers from {whole[0]} to {whole[-1]} are taken for classes "
+                "and look like a quantity; cut it into a few ranges if it is one"
             )
     for word in unmet:
         yield f"no cell is {word!r}, which was to mean unknown; check `unknown=`"
@@ -215,8 +228,8 @@ def _doubts_of_gaps(cells: pl.Series, classes: Sequence[str]) -> Iterator[str]:
         if empty or word.lower() == "none" or (whole and plain_number(word) == "-1"):
             others = [repr(other) for other in counts if other != word] or ["''"]
             yield (
-                f"{count} cells {word!r} are taken for unknown; if it is a class, say what is not "
-                f"with `unknown=` {', '.join(others)}"
+                f"{count} cells {word!r} are taken for unknown; if it is a class, name only what "
+                f"is unknown, `unknown=` {', '.join(others)}"
             )
 
 
