@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import scipy.sparse as sp
 
@@ -560,6 +561,20 @@ def test_a_column_that_gives_the_label_away_is_named(tmp_path: Path) -> None:
     )
     with pytest.warns(GiveawayWarning, match="100%"):  # only labelled nodes are looked at
         read(Case(hidden), tmp_path)
+
+
+def test_numbers_that_give_the_label_away_are_named(tmp_path: Path) -> None:
+    """Codes of the classes as floats, as pandas makes them, and a score with a range for each."""
+    codes = ["xyz".index(label(i)) for i in range(ROWS)]
+    frame = pl.DataFrame({"id": map(word, range(ROWS)), "label": ["", *map(label, range(1, ROWS))]})
+    links = pl.DataFrame({"source": ["n0"], "target": ["n1"]})
+    for values in ([math.nan, *codes[1:]], [code + i / 50 for i, code in enumerate(codes)]):
+        with pytest.warns(GiveawayWarning, match="'z' alone gives the label of"):
+            Graph.from_frames(links, frame.with_columns(z=pl.Series(values, strict=False)))
+    overlapping = nodes(word, label, lambda i: codes[i] + i / 39, head="id,label,z")
+    assert read(Case(overlapping), tmp_path).card["features"] == ["z"]
+    lone = nodes(word, lambda i: "xy"[i == 7], lambda i: i + 0.5 + 99 * (i == 7), head="id,label,z")
+    assert read(Case(lone), tmp_path).card["features"] == ["z"]
 
 
 LABELLED_ONLY: dict[str, tuple[Callable[[int], object], str]] = {

@@ -1,5 +1,6 @@
 """Where a column becomes labels, a split or weights; and which features give the label away."""
 
+import math
 import re
 import warnings
 from collections.abc import Iterator, Sequence
@@ -116,7 +117,7 @@ def warn_of_giveaways(where: str, frame: pl.DataFrame, y: NDArray[np.int64]) -> 
     """Warn of each column that alone gives the label of nearly all labelled nodes.
 
     Every labelled node is guessed by the commonest class of the other labelled nodes with the same
-    value.
+    value. Of many different numbers, each class must have a range of its own.
 
     Args:
         where: The file, for the message.
@@ -128,21 +129,16 @@ def warn_of_giveaways(where: str, frame: pl.DataFrame, y: NDArray[np.int64]) -> 
     total = len(classes)
     if total < FEWEST:
         return
-    largest = np.bincount(y[labelled]).max() / total
+    sizes = classes.value_counts()["count"].to_list()
+    orders = math.lgamma(total + 1) - sum(math.lgamma(size + 1) for size in (*sizes, len(sizes)))
+    by_chance = orders < math.log(1000 * max(frame.width, 1))
     for column in frame.get_columns():
-        if column.dtype.is_float() or column.dtype.is_nested():
-            continue
-        values = blank(column.filter(labelled).cast(pl.String)).alias("value")
-        if 3 * values.n_unique() > total:
-            continue
-        counts = pl.DataFrame([values, classes]).drop_nulls().group_by("value", "class").len()
-        counts = counts.sort("len", descending=True)
-        best = counts.group_by("value").agg(
-            first=pl.col("len").first(), second=pl.col("len").slice(1, 1).sum()
-        )
-        # Without the node itself its class must still be the commonest.
-        right = best.filter(pl.col("first") - 1 > pl.col("second"))["first"].sum() / total
-        if right >= GIVEAWAY and 1 - right < 0.5 * (1 - largest):
+        values = _filled(column.filter(labelled)).alias("value")
+        if 3 * values.n_unique() <= total:
+            right = _share_guessed(values, classes)
+        else:
+            right = float(not by_chance and _in_ranges(values, classes))
+        if right >= GIVEAWAY and 1 - right < 0.5 * (1 - max(sizes) / total):
             warnings.warn(
                 f"{where}: column {column.name!r} alone gives the label of {right:.0%} of the "
                 f"labelled nodes; leave it out with `columns=` {column.name}=drop if it is not "
@@ -150,6 +146,32 @@ def warn_of_giveaways(where: str, frame: pl.DataFrame, y: NDArray[np.int64]) -> 
                 GiveawayWarning,
                 stacklevel=4,
             )
+
+
+def _share_guessed(values: pl.Series, classes: pl.Series) -> float:
+    """Share of nodes whose class is the commonest of the other nodes with the same value."""
+    counts = pl.DataFrame([values, classes]).drop_nulls().group_by("value", "class").len()
+    counts = counts.sort("len", descending=True)
+    best = counts.group_by("value").agg(
+        first=pl.col("len").first(), second=pl.col("len").slice(1, 1).sum()
+    )
+    # Without the node itself its class must still be the commonest.
+    right = best.filter(pl.col("first") - 1 > pl.col("second"))["first"]
+    return int(right.sum()) / len(values)
+
+
+def _in_ranges(values: pl.Series, classes: pl.Series) -> bool:
+    """Whether values are numbers, nearly all there, and no two classes overlap in them."""
+    if not (values.dtype.is_numeric() or values.dtype == pl.String):
+        return False
+    for size in (1000, len(values)):  # mostly the first ones will do
+        numbers = parse_numbers(values.head(size))
+        table = pl.DataFrame([numbers, classes.head(size)]).drop_nulls()
+        ends = table.group_by("class").agg(low=pl.min("value"), high=pl.max("value")).sort("low")
+        apart = bool((ends["low"][1:] > ends["high"][:-1]).all())
+        if not apart or table.height < GIVEAWAY * len(numbers):
+            return False
+    return True
 
 
 def there_for_labelled(column: pl.Series, labelled: NDArray[np.bool_]) -> bool:
