@@ -69,7 +69,7 @@ class DamagedRecordWarning(DJGNNWarning):
 
 
 class DoubtfulLabelWarning(DJGNNWarning):
-    """Two classes look alike, one looks like a missing label, or a word for those never occurs."""
+    """Labels may be meant otherwise: two classes look alike, or a word may be one or unknown."""
 
 
 class UnseenCategoryWarning(DJGNNWarning):
@@ -77,7 +77,7 @@ class UnseenCategoryWarning(DJGNNWarning):
 
 
 class GiveawayWarning(DJGNNWarning):
-    """A feature column alone gives the label away."""
+    """A feature column alone gives the label away, or is there for labelled nodes only."""
 
 
 class ReadingWarning(DJGNNWarning):

@@ -121,6 +121,9 @@ CASES: dict[str, Case] = {
     ),
     "text among numbers": nodes("id,z\na,1\nb,low\nc,2\nd,3\n", "row 2.*'z'.*--column.*'low'"),
     "wrong kind": options("column 'size' must be one of number", "--column", "size=big"),
+    "kind of no column": options(
+        "--column says Siz=drop.*did you mean 'size'", "--column", "Siz=drop"
+    ),
     "no kind": options("--column: must be NAME=KIND", "--column", "size"),
     "wrong header": options("header: must be one of both", "--header", "yes"),
     "wrong separator": options("separator: must be tab", "--separator", "dots"),

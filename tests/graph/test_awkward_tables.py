@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import scipy.sparse as sp
 
@@ -555,11 +556,61 @@ def test_a_column_that_gives_the_label_away_is_named(tmp_path: Path) -> None:
     hidden = nodes(
         word,
         lambda i: "" if i % 2 else label(i // 2),
-        lambda i: "q" if i % 2 else label(i // 2),
+        lambda i: "qr"[i // 4 % 2] if i % 2 else label(i // 2),
         head="id,label,zone",
     )
     with pytest.warns(GiveawayWarning, match="100%"):  # only labelled nodes are looked at
         read(Case(hidden), tmp_path)
+
+
+def test_numbers_that_give_the_label_away_are_named(tmp_path: Path) -> None:
+    """Codes of the classes as floats, as pandas makes them, and a score with a range for each."""
+    codes = ["xyz".index(label(i)) for i in range(ROWS)]
+    frame = pl.DataFrame({"id": map(word, range(ROWS)), "label": ["", *map(label, range(1, ROWS))]})
+    links = pl.DataFrame({"source": ["n0"], "target": ["n1"]})
+    for values in ([math.nan, *codes[1:]], [code + i / 50 for i, code in enumerate(codes)]):
+        with pytest.warns(GiveawayWarning, match="'z' alone gives the label of"):
+            Graph.from_frames(links, frame.with_columns(z=pl.Series(values, strict=False)))
+    overlapping = nodes(word, label, lambda i: codes[i] + i / 39, head="id,label,z")
+    assert read(Case(overlapping), tmp_path).card["features"] == ["z"]
+    lone = nodes(word, lambda i: "xy"[i == 7], lambda i: i + 0.5 + 99 * (i == 7), head="id,label,z")
+    assert read(Case(lone), tmp_path).card["features"] == ["z"]
+
+
+LABELLED_ONLY: dict[str, tuple[Callable[[int], object], str]] = {
+    "a number": (lambda i: "NA" if i % 2 else i % 7 + 0.5, "number"),
+    "a category": (lambda i: "" if i % 2 or i % 5 == 0 else label(i), "category"),
+    "one value where no label is": (lambda i: 0 if i % 2 else i % 7, "number"),
+    "whether there is a label": (lambda i: "no" if i % 2 else "yes", "truth"),
+}
+
+
+@pytest.mark.parametrize("name", LABELLED_ONLY)
+def test_a_column_for_labelled_nodes_only_is_left_out(name: str, tmp_path: Path) -> None:
+    values, kind = LABELLED_ONLY[name]
+    table = nodes(word, lambda i: "" if i % 2 else label(i), size, values, head="id,label,size,z")
+    with pytest.warns(GiveawayWarning, match=rf"'z' is left out.*`columns=` z={kind}"):
+        graph = read(Case(table), tmp_path)
+    assert graph.card["features"] == ["size"]
+    assert "z: left out: nodes without a label have no value" in "\n".join(reading_lines(graph))
+    again = read(Case(table), tmp_path, **reading_of(graph))
+    assert np.array_equal(again.x, graph.x)
+    kept = read(Case(table), tmp_path, columns={"z": kind})
+    assert any(feature.startswith("z") for feature in kept.card["features"])
+
+
+def test_a_column_with_gaps_or_few_values_is_kept(tmp_path: Path) -> None:
+    """Some nodes without a label have a value, or most labelled ones have the same, or few none."""
+    half = nodes(
+        word,
+        lambda i: "" if i % 2 else label(i),
+        lambda i: "" if i % 2 and i > 4 else i % 7,
+        lambda i: int(i % 8 == 0),
+        head="id,label,gaps,rare",
+    )
+    assert read(Case(half), tmp_path).card["features"] == ["gaps", "gaps (missing)", "rare"]
+    few = nodes(word, lambda i: "" if i < 19 else label(i), lambda i: max(i, 18), head="id,label,z")
+    assert read(Case(few), tmp_path).card["features"] == ["z"]
 
 
 def test_readings_of_version_0_1_are_still_used(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from djgnn.errors import InputError, ReadingWarning
+from djgnn.errors import DoubtfulLabelWarning, InputError, ReadingWarning
 from djgnn.graph import Graph, from_frames
 
 EDGES = pl.DataFrame({"source": ["a", "b"], "target": ["b", "c"]})
@@ -95,5 +95,6 @@ def test_every_name_is_found_and_no_other(count: int) -> None:
 
 def test_minus_one_among_floats_is_unknown() -> None:
     nodes = pl.DataFrame({"id": list("abcd"), "y": [0.0, -1.0, np.nan, 2.0]})
-    g = from_frames(EDGES, nodes)
+    with pytest.warns(DoubtfulLabelWarning, match="1 cells '-1.0' are taken for unknown"):
+        g = from_frames(EDGES, nodes)
     assert (g.class_names, g.y.tolist()) == (("0.0", "2.0"), [0, -1, -1, 1])

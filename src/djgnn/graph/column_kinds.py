@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from djgnn.errors import ReadingWarning
+from djgnn.errors import GiveawayWarning, ReadingWarning
 from djgnn.graph.cells import Problems, blank
 from djgnn.graph.column_fits import (
     MOST_LEVELS,
@@ -35,6 +35,7 @@ from djgnn.graph.number_cells import (
     read_numbers,
     usual_decimal,
 )
+from djgnn.graph.table_columns import there_for_labelled
 
 KINDS = ("number", "category", "text", "date", "truth", "raw", "drop")
 SAID = {*KINDS, "number:.", "number:,", *(f"date:{form}" for form in DATES)}
@@ -55,6 +56,7 @@ def read_columns(
     told: Mapping[str, str],
     known: Sequence[Encoder] | None,
     semicolons: bool = False,
+    labelled: NDArray[np.bool_] | None = None,
 ) -> tuple[list[Block], list[Encoder]]:
     """The features of every column, and what was learned.
 
@@ -64,6 +66,8 @@ def read_columns(
         told: Kinds by name or pattern (``f*``), as the user said.
         known: Encoders of an earlier table in the order of the columns; learned by default.
         semicolons: Whether they separate the cells of the file, as where a comma is decimal.
+        labelled: Which nodes have a label, if any can: a column that is there for these alone is
+            left out unless its kind was said.
 
     Raises:
         InputError: With everything that is wrong in any column.
@@ -84,6 +88,9 @@ def read_columns(
             if known is None:
                 kind = kind_said(column.name, told)
                 encoder = problems.attempt(learn, where, column, numbers[place], kind, usual)
+                if encoder and encoder.names() and kind is None and labelled is not None:
+                    useless = there_for_labelled(column, labelled)
+                    encoder = _left_out(where, encoder) if useless else encoder
             else:
                 encoder = known[start + place]
             if encoder is None:
@@ -106,6 +113,19 @@ def kind_said(name: str, told: Mapping[str, str]) -> str | None:
     if name in told:
         return told[name]
     return next((kind for pattern, kind in told.items() if fnmatchcase(name, pattern)), None)
+
+
+def _left_out(where: str, encoder: Encoder) -> Dropped:
+    """Leave out a column that is there for labelled nodes alone, with a warning."""
+    name, kind = encoder.name, encoder.__struct_config__.tag
+    warnings.warn(
+        f"{where}: column {name!r} is left out: nodes without a label have no value in it, or all "
+        "the same, so that it cannot help to predict them but may flatter every score; keep it "
+        f"with `columns=` {name}={kind}",
+        GiveawayWarning,
+        stacklevel=5,
+    )
+    return Dropped(name=name, why="nodes without a label have no value, or all the same")
 
 
 def _plain_numbers(frame: pl.DataFrame) -> list[NDArray[np.float64] | None]:

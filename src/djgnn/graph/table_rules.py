@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from typing import Any, NotRequired, TypedDict
 
 import msgspec
@@ -160,7 +161,8 @@ def feature_columns(
         options: What the user said.
 
     Raises:
-        InputError: If a column is not there, has a role, or is not one of those in training.
+        InputError: If a column is not there, has a role, or is not one of those in training; or if
+            a kind was said of none.
     """
     features, exclude = (
         [names] if isinstance(names, str) else names
@@ -192,11 +194,25 @@ def feature_columns(
             if name not in seen
         ]
         chosen = dict.fromkeys(trained)
+    elif left:  # `f*=raw` is fine for a table without features
+        problems += [
+            f"`columns=` says {name}={kind}, and no column is {name!r}; {_near(name, found)}"
+            for name, kind in (options.get("columns") or {}).items()
+            if name not in left
+            and not any(name == column or fnmatchcase(column, name) for column in found)
+        ]
     if len(problems) == 1:
         raise InputError(f"{where}: {problems[0]} (got columns {shorten(found)})")
     if problems:
         raise TableError([f"{where}: {problem}" for problem in problems])
     return list(chosen)
+
+
+def _near(name: str, found: Sequence[str]) -> str:
+    """Which column a misspelt name may mean, in any case of letters, as advice."""
+    folded = {column.casefold(): column for column in reversed(found)}
+    near = get_close_matches(name.casefold(), folded, n=1)
+    return f"did you mean {folded[near[0]]!r}?" if near else "check its name"
 
 
 def shorten(columns: Sequence[str], most: int = 20) -> str:

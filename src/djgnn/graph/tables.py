@@ -140,6 +140,8 @@ def assemble(edges: Table, nodes: Table, options: TableOptions) -> Graph:
     rule = options.get("duplicates", "first")
     if rule not in DUPLICATES:
         raise InputError(f"duplicates: must be one of {', '.join(DUPLICATES)} (got {rule!r})")
+    if isinstance(options.get("unknown"), str):
+        options = {**options, "unknown": [str(options["unknown"])]}
     if not options.get("known"):
         found = refer(nodes.frame, edges.frame, options)
         options = {**options, **found}  # type: ignore[typeddict-item]
@@ -271,7 +273,8 @@ def _node_fields(
     frame = pl.DataFrame([_plain(table[name]) for name in chosen])
     earlier = None if known is None else {e.name: e for e in stored_encoders(known)}
     before = None if earlier is None else [earlier[name] for name in chosen]
-    learned = problems.attempt(read_columns, where, frame, told, before, nodes.semicolons)
+    labelled = fields["y"] >= 0 if "y" in fields else None
+    learned = problems.attempt(read_columns, where, frame, told, before, nodes.semicolons, labelled)
     blocks, encoders = learned or ([], [])
     problems.stop()
     if "y" in fields:
