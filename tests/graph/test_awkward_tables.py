@@ -198,6 +198,11 @@ GOOD: dict[str, Case] = {
         says=("from 'column_4' to 'column_6'",),
         features=[],
     ),
+    "a third column of nodes": Case(
+        PLAIN,
+        text("abc", *[(word(a), word(b), word(a * 7 % ROWS)) for a, b in RING]),
+        warns="column 'c' names nodes too, as 'a' and 'b' do",
+    ),
     "the key is not called id": Case(
         nodes(lambda i: 70_000 + 37 * i, size, same, head="id,size,new_id"),
         edges(same, head="from,to"),
@@ -233,6 +238,32 @@ GOOD: dict[str, Case] = {
         edges(same),
         names=lambda i: f"{i:05d}",
         warns="without leading zeros",
+    ),
+    "letters before the numbers": Case(
+        nodes(size, lambda i: f"C{i}", head="size,customer"),
+        edges(same),
+        names=lambda i: f"C{i}",
+        features=["size"],
+        warns="without the letters before them",
+    ),
+    "capital letters": Case(
+        PLAIN, edges(lambda i: f"N{i}" if i % 9 else word(i)), warns="regard to capital letters"
+    ),
+    "an index that edges mean, beside an id": Case(
+        nodes(same, lambda i: i * 7 % ROWS + 1, size, head=",id,size"),
+        edges(same),
+        names=same,
+        features=["size"],
+        warns=r"100\.0% .*'column_1', taken for the ids, and 97\.5% in 'id'; say which",
+    ),
+    "a rank that has all ids": Case(
+        nodes(lambda i: i * 7 % ROWS, same, size, head="rank,id,size"), edges(same), names=same
+    ),
+    "row numbers beside a name": Case(
+        nodes(lambda i: f"u-{zlib.crc32(bytes([i])):x}", size, head="handle,size"),
+        edges(same),
+        names=same,
+        warns="taken for row numbers, though column 'handle' looks like an id",
     ),
     "zeros that count": Case(
         nodes(lambda i: f"{i:03d}" if i % 2 else i, size, head="id,size"),

@@ -2,7 +2,7 @@
 
 import secrets
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from djgnn.errors import InputError, ReadingWarning
 from djgnn.graph.cells import Problems, check_rows
-from djgnn.graph.references import common_form
+from djgnn.graph.references import FORMS, PREFIX
 from djgnn.graph.table_columns import read_weights
 from djgnn.graph.table_rules import TableOptions
 from djgnn.graph.table_text import Table
@@ -70,22 +70,27 @@ def edge_fields(
 def _places(where: str, pair: list[pl.Series], ids: pl.Series) -> NDArray[np.int64]:
     """The number of the node that every end names, -1 for none, ``[2, E]``.
 
-    If some are not found as they are written, both are compared without spaces around them and with
-    whole numbers for ``7.0``, then without leading zeros, as long as no two nodes become the same.
+    Those that are not found as they are written are compared in each of ``FORMS``, as long as no
+    two nodes become the same; without the letters before numbers only if no end was found and
+    either the ends or the ids have such letters.
     """
     index = _look_up(pair, ids)
-    forms: list[tuple[str, Callable[[pl.Series], pl.Series]]] = [
-        ("without spaces around them or a fraction of zero", common_form),
-        ("without leading zeros", lambda c: common_form(c).str.replace(r"^0+(\d)", "${1}")),
-    ]
-    for how, form in forms:
-        lost = int((index < 0).sum())
-        plain = form(ids)
-        if not lost or plain.n_unique() < len(plain):
-            break
-        again = _look_up([form(column) for column in pair], plain)
-        if int((again < 0).sum()) < lost:
-            index = again
+    places = index.reshape(-1)
+    left = np.flatnonzero(places < 0)
+    cells = pl.concat(pair)[left] if left.size else pair[0]
+    for how, form in FORMS.items() if left.size else ():
+        plain, written = form(ids), form(cells)
+        if how == PREFIX:
+            both = not plain.equals(ids) and not written.equals(cells)
+            if both or left.size < places.size:
+                continue
+        if plain.n_unique() < len(plain):
+            continue
+        ids, cells = plain, written
+        found = _look_up([cells], ids)[0]
+        if (found >= 0).any():
+            places[left], cells = found, cells.filter(found < 0)
+            left = left[found < 0]
             warnings.warn(
                 f"{where}: ids are compared {how}, as they are written otherwise than in the node "
                 "table",

@@ -141,7 +141,7 @@ def assemble(edges: Table, nodes: Table, options: TableOptions) -> Graph:
     if rule not in DUPLICATES:
         raise InputError(f"duplicates: must be one of {', '.join(DUPLICATES)} (got {rule!r})")
     if not options.get("known"):
-        found = refer(nodes.frame, edges.frame, options)
+        found = refer((nodes.where, edges.where), nodes.frame, edges.frame, options)
         options = {**options, **found}  # type: ignore[typeddict-item]
         nodes = _numbered(nodes, found.get("node"))
     problems = Problems()
