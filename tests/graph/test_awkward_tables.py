@@ -195,7 +195,7 @@ GOOD: dict[str, Case] = {
             )
         ),
         names=same,
-        says=("from 'column_4' to 'column_6'",),
+        says=("from 'column_4' to 'column_6'; not used: column_1, column_2, column_3, column_5, ",),
         features=[],
     ),
     "a third column of nodes": Case(
@@ -273,8 +273,13 @@ GOOD: dict[str, Case] = {
     "few edges to nowhere": Case(
         PLAIN,
         edges(word) + "n1,n77\nn2,\\N\n",
-        warns="2 of 42 edges name a node that is not in the node table",
+        warns=r"2 of 42 edges name a node that is not in the node table.*'n77', ids are like 'n0'",
         check=lambda g: g.num_edges == ROWS,
+    ),
+    "edges twice": Case(
+        PLAIN,
+        edges(word) + "n0,n1\nn1,n2\n",
+        says=("40 edges from 'source' to 'target'; 2 rows repeat an edge, the first counts (",),
     ),
     "rows twice": Case(PLAIN + text((word(3), label(3), size(3))), warns="1 rows are copies"),
     "a node twice, with other features": Case(
@@ -466,7 +471,8 @@ BAD: dict[str, tuple[Case, tuple[str, ...]]] = {
             r"n\.csv: row 3, column 'id': every node needs an id; fill it",
             r"n\.csv: row 4, column 'id': node already given in row 1 with other cells; keep one",
             r"n\.csv: row 2, column 'age': is not a number.*`columns=`.*'age=category'.*'old'",
-            r"e\.csv: row 1, column 'target': no such node in the node table; add it",
+            r"e\.csv: row 1, column 'target': no such node in the node table, where ids are like "
+            r"'a'; add it there or drop the edge \(1 of 2 edges match\)",
             r"e\.csv: row 2, column 'weight': a weight is a number of zero or more; correct it",
         ),
     ),
@@ -499,7 +505,17 @@ BAD: dict[str, tuple[Case, tuple[str, ...]]] = {
     ),
     "most edges to nowhere": (
         Case(PLAIN, edges(lambda i: f"m{i}")),
-        (r"e\.csv: row 1, column 'source': no such node.*\(40 such edges\)",),
+        (
+            r"e\.csv: row 1, column 'source': no such node.*ids are like 'n0'; .*none of 40 edges match",
+        ),
+    ),
+    "letter case that counts": (
+        Case(PLAIN + text(("N0", "x", 1)), edges(lambda i: f"N{i}")),
+        (r"row 1, column 'target': no such node.*; letter case differs; .*none of 40.*got 'N1'",),
+    ),
+    "one column of edges": (
+        Case(PLAIN, "source\nn1\nn2\n"),
+        (r"e\.csv: has one column and needs two.*with `separator=` \(got column source\)",),
     ),
     "a date that is none": (
         column(lambda i: "soon" if i == 7 else "{}-{:02}-{:02}".format(*date(i))),

@@ -170,7 +170,7 @@ def say_reading(graph: Graph, quiet: bool) -> None:
     from djgnn.graph.table_rules import reading_lines
 
     for line in [] if quiet else reading_lines(graph):
-        print(printable(line), file=sys.stderr)
+        print(printable(with_flags(line)), file=sys.stderr)
 
 
 def with_flags(text: str) -> str:

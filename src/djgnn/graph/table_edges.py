@@ -34,8 +34,8 @@ def read_ids(where: str, column: pl.Series) -> pl.Series:
 
 def edge_fields(
     edges: Table, roles: Mapping[str, str | None], ids: pl.Series, options: TableOptions
-) -> dict[str, Any]:
-    """The fields of `Graph` that an edge table gives.
+) -> tuple[dict[str, Any], str]:
+    """The fields of `Graph` that an edge table gives, and what to say about its rows.
 
     Raises:
         InputError: If more than a tenth of the edges name no node, or a weight is wrong.
@@ -44,27 +44,52 @@ def edge_fields(
     pair = [read_ids(where, table[str(roles[role])]) for role in ("source", "target")]
     index = _places(where, pair, ids)
     lost = (index < 0).any(axis=0)
-    count, kept = int(lost.sum()), np.flatnonzero(~lost)
-    if count:
-        row = int(np.argmax(lost))
-        column = pair[int(np.argmin(index[:, row]))]
-        what = f"no such node in the node table; add it there or drop the edge ({count} such edges)"
-        if count > MOST_LOST * lost.size:
-            problems.attempt(check_rows, where, column, lost, what, "an edge needs two nodes")
-        else:
-            warnings.warn(
-                f"{where}: {count:,} of {lost.size:,} edges name a node that is not in the node "
-                f"table and are left out, the first in row {row + 1} (got {column[row]!r})",
-                ReadingWarning,
-                stacklevel=4,
-            )
+    kept = np.flatnonzero(~lost)
+    problems.attempt(_check_lost, where, pair, index, ids)
     weight = None
     if roles["weight"]:
         weight = problems.attempt(read_weights, where, table[roles["weight"]], np.asarray(~lost))
     problems.stop()
     weight = None if weight is None else weight[kept]
-    index, weight = _merge_duplicates(where, index[:, kept], weight, ids, options)
-    return {"edge_index": index, "edge_weight": weight}
+    index, weight, again = _merge_duplicates(where, index[:, kept], weight, ids, options)
+    note = ""
+    if again:
+        rule = options.get("duplicates", "first")
+        how = f"their {rule} counts" if rule != "first" else "the first counts"
+        note = f"; {again:,} rows repeat an edge, {how} (`duplicates=` first, sum, mean, max)"
+    return {"edge_index": index, "edge_weight": weight}, note
+
+
+def _check_lost(
+    where: str, pair: list[pl.Series], index: NDArray[np.int64], ids: pl.Series
+) -> None:
+    """Warn of edges that name no node.
+
+    Raises:
+        InputError: If they are more than a tenth of all.
+    """
+    lost = (index < 0).any(axis=0)
+    count, total = int(lost.sum()), lost.size
+    if not count:
+        return
+    row = int(np.argmax(lost))
+    column = pair[int(np.argmin(index[:, row]))]
+    cell = str(column[row]).lower()
+    case = "; letter case differs" if (ids.str.to_lowercase() == cell).any() else ""
+    if count <= MOST_LOST * total:
+        warnings.warn(
+            f"{where}: {count:,} of {total:,} edges name a node that is not in the node table and "
+            f"are left out, the first in row {row + 1}{case} (got {column[row]!r}, ids are like "
+            f"{ids[0]!r})",
+            ReadingWarning,
+            stacklevel=5,
+        )
+        return
+    remedy = f"add it there or drop the edge ({total - count:,} of {total:,} edges match)"
+    if count == total:
+        remedy = f"write ids alike in both files (none of {total:,} edges match)"
+    what = f"no such node in the node table, where ids are like {ids[0]!r}{case}; {remedy}"
+    check_rows(where, column, lost, what, "an edge needs two nodes")
 
 
 def _places(where: str, pair: list[pl.Series], ids: pl.Series) -> NDArray[np.int64]:
@@ -134,10 +159,11 @@ def _merge_duplicates(
     weight: NDArray[np.float64] | None,
     ids: pl.Series,
     options: TableOptions,
-) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+) -> tuple[NDArray[np.int64], NDArray[np.float64] | None, int]:
     """Apply the rule for edges listed twice, in the order of their first appearance.
 
-    If symmetric, an edge and its reverse are one, and both directions are returned.
+    If symmetric, an edge and its reverse are one, and both directions are returned. Returns the
+    number of rows that were merged, too.
 
     Shapes:
         ends ``[2, E]``, weight ``[E]``.
@@ -169,4 +195,4 @@ def _merge_duplicates(
         other = ends[0] != ends[1]
         ends = np.concatenate([ends, ends[::-1, other]], axis=1)
         weight = None if weight is None else np.concatenate([weight, weight[other]])
-    return ends, weight
+    return ends, weight, int(twice.size)

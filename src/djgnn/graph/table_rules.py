@@ -136,6 +136,11 @@ def find_columns(
         usual = {column.strip().casefold(): column for column in reversed(left)}
         guesses = [before.get(role), *map(usual.get, USUAL_NAMES[role])]
         column = next((c for c in (guesses if given is None else [given]) if c in left), None)
+        if column is None and len(found) < 2 and role in ("source", "target"):
+            raise InputError(
+                f"{where}: has one column and needs two, for the ends of an edge; if they are "
+                f"separated otherwise, say how with `separator=` (got column {shorten(found)})"
+            )
         if column is None and (given or role in ("node", "source", "target")):
             wanted = repr(given) if given is not None else " or ".join(USUAL_NAMES[role][:4])
             check = "it has no header line, so columns are named by their place"

@@ -29,6 +29,7 @@ from djgnn.graph.table_rules import (
     TableOptions,
     feature_columns,
     find_columns,
+    shorten,
     trained_columns,
 )
 from djgnn.graph.table_text import Table, guess_header
@@ -159,11 +160,16 @@ def assemble(edges: Table, nodes: Table, options: TableOptions) -> Graph:
     ids = problems.attempt(read_ids, nodes.where, nodes.frame[str(roles["node"])])
     if ids is not None:
         told = [column for role, column in roles.items() if column and role != "node"]
-        nodes, ids = problems.attempt(_once, nodes, ids, told) or (nodes, ids.drop_nulls().unique())
+        nodes, ids = problems.attempt(_once, nodes, ids, told) or (
+            nodes,
+            ids.drop_nulls().unique(maintain_order=True),
+        )
     fields, encoders = problems.attempt(_node_fields, nodes, roles, chosen, options) or ({}, [])
+    repeats = ""
     if ids is not None and len(ids):
         ids = _with_others(ids, fields, options)
-        fields |= problems.attempt(edge_fields, edges, ends, ids, options) or {}
+        linked, repeats = problems.attempt(edge_fields, edges, ends, ids, options) or ({}, "")
+        fields |= linked
     problems.stop()
     dropped = {encoder.name for encoder in encoders if isinstance(encoder, Dropped)}
     reading = {
@@ -173,7 +179,7 @@ def assemble(edges: Table, nodes: Table, options: TableOptions) -> Graph:
         "symmetric": options.get("symmetric", False),
         "duplicates": rule,
         "unknown": list(options.get("unknown") or UNKNOWN),
-        "notes": _notes(edges, nodes, roles | ends, fields),
+        "notes": _notes(edges, nodes, roles | ends, fields, repeats),
     }
     fields["card"] = {"tables": reading}
     features = [name for encoder in encoders for name in encoder.names()]
@@ -306,7 +312,11 @@ def _with_others(ids: pl.Series, fields: dict[str, Any], options: TableOptions) 
 
 
 def _notes(
-    edges: Table, nodes: Table, roles: Mapping[str, str | None], fields: Mapping[str, Any]
+    edges: Table,
+    nodes: Table,
+    roles: Mapping[str, str | None],
+    fields: Mapping[str, Any],
+    repeats: str,
 ) -> list[str]:
     """How the two tables were read, in words."""
     n, y = fields["num_nodes"], fields.get("y")
@@ -317,7 +327,9 @@ def _notes(
     ends = (
         f"{fields['edge_index'].shape[1]:,} edges from {roles['source']!r} to {roles['target']!r}"
     )
-    ends += f", weights {roles['weight']!r}" if roles["weight"] else ""
+    ends += (f", weights {roles['weight']!r}" if roles["weight"] else "") + repeats
+    unused = [name for name in edges.frame.columns if name not in roles.values()]
+    ends += f"; not used: {shorten(unused)}" if unused else ""
     return [
         f"{Path(table.where).name}: {f'{table.how}; ' if table.how else ''}{what}"
         for table, what in ((nodes, said), (edges, ends))
