@@ -74,7 +74,13 @@ def refer(
         return {role: getattr(best, role) for role in roles}
     if any(_usual("node", name) for name in nodes.columns):
         return {}
-    return _row_numbers(where[0], ids, ends, said)
+    pair = _pair(ends, said)
+    if said["node"] or len(pair) < 2 or not ids:
+        return {}
+    name = _row_numbers(where[0], ids, [ends[end] for end in pair])
+    if name is None:
+        name = _named_by_edges(ids, pl.concat([common_form(edges[end]) for end in pair]))
+    return {} if name is None else {"node": name, "source": pair[0], "target": pair[1]}
 
 
 class _Choice(NamedTuple):
@@ -146,27 +152,23 @@ def _warn_of_rivals(
         )
 
 
-def _row_numbers(
-    where: str,
-    ids: Mapping[str, pl.Series],
-    ends: dict[str, pl.Series],
-    said: Mapping[str, str | None],
-) -> dict[str, str]:
-    """Whether the ends of edges are numbers of rows of a node table that has no such column."""
-    if said["node"] or not ids:
-        return {}
+def _pair(ends: Mapping[str, pl.Series], said: Mapping[str, str | None]) -> list[str]:
+    """The columns of the ends by their names, or else the first two."""
     pair = [name for name in (said["source"], said["target"]) if name]
     if len(pair) < 2:
         usual = {role: [n for n in ends if _usual(role, n)] for role in ("source", "target")}
         both = usual["source"] and usual["target"]
         pair = [usual["source"][0], usual["target"][0]] if both else list(ends)[:2]
-    if len(pair) < 2:
-        return {}
+    return pair
+
+
+def _row_numbers(where: str, ids: Mapping[str, pl.Series], pair: Sequence[pl.Series]) -> str | None:
+    """One of ``ROWS`` if the ends are numbers of rows of a node table that has no such column."""
     rows = len(next(iter(ids.values())))
-    numbers = pl.concat([ends[name].cast(pl.Int64, strict=False) for name in pair])
+    numbers = pl.concat([cells.cast(pl.Int64, strict=False) for cells in pair])
     low, high = numbers.min(), numbers.max()
     if numbers.null_count() or not isinstance(low, int) or not isinstance(high, int):
-        return {}
+        return None
     for name, first in ROWS.items():
         if first <= low and high < first + rows:
             for column in ids.values():
@@ -178,8 +180,18 @@ def _row_numbers(
                         ReadingWarning,
                         stacklevel=5,
                     )
-            return {"node": name, "source": pair[0], "target": pair[1]}
-    return {}
+            return name
+    return None
+
+
+def _named_by_edges(ids: Mapping[str, pl.Series], ends: pl.Series) -> str | None:
+    """The id column of a table with few of the nodes: nearly all of its cells are ends."""
+    values = ends.unique().implode()
+    for name, column in ids.items():
+        known = int(column.is_in(values).sum())
+        if known >= NEARLY * len(column) and column.n_unique() == len(column):
+            return name
+    return None
 
 
 def _usual(role: str, name: str) -> bool:

@@ -3,15 +3,16 @@
 import secrets
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from djgnn.errors import InputError, ReadingWarning
-from djgnn.graph.cells import Problems, check_rows
-from djgnn.graph.references import FORMS, PREFIX
+from djgnn.graph.cells import Problems, blank, check_rows
+from djgnn.graph.references import ENOUGH, FORMS, PREFIX, common_form
 from djgnn.graph.table_columns import read_weights
 from djgnn.graph.table_rules import TableOptions
 from djgnn.graph.table_text import Table
@@ -32,8 +33,67 @@ def read_ids(where: str, column: pl.Series) -> pl.Series:
     return column.cast(pl.String)
 
 
+class Ends(NamedTuple):
+    """The nodes of a table, in which those that only edges name can have a row, and the ends.
+
+    Shapes:
+        place ``[2, E]``: the number of the node that every end names, -1 for none.
+    """
+
+    nodes: Table
+    ids: pl.Series
+    others: pl.Series
+    place: NDArray[np.int64]
+
+
+def find_ends(
+    edges: Table,
+    roles: Mapping[str, str | None],
+    nodes: Table,
+    ids: pl.Series,
+    options: TableOptions,
+) -> Ends:
+    """Which nodes the edges name; nodes that only edges name are added if the options say so.
+
+    These have no cells but the id. Without a word in the options they are added if edges name at
+    least half of the rows; if they name none, the ids differ and nothing is added.
+
+    Args:
+        edges: The edge table.
+        roles: Its columns.
+        nodes: The node table.
+        ids: The id of every row.
+        options: ``others`` and ``add_nodes`` count.
+    """
+    given, where = set(ids.to_list()), edges.where
+    more = [name for name in options.get("others", ()) if name not in given]
+    others, add = pl.Series(more, dtype=pl.String), options.get("add_nodes")
+    pair = [read_ids(where, edges.frame[str(roles[role])]) for role in ("source", "target")]
+    index = _places(where, pair, pl.concat([ids, others]))
+    lost, count = index < 0, len(ids)
+    if add is False or not lost.any():
+        return Ends(nodes, ids, others, index)
+    seen = np.zeros(count + len(others), dtype=np.bool_)
+    seen[index[~lost]] = True
+    cells = common_form(blank(pl.concat(pair).filter(lost.reshape(-1))))
+    names = cells.drop_nulls().unique(maintain_order=True).alias(ids.name)
+    names = names.filter(~names.is_in(pl.concat([ids, others]).implode()))
+    if len(names) and (seen.any() if add else seen[:count].mean() >= ENOUGH):
+        index[index >= count] += len(names)
+        found = _look_up([cells], names)[0]
+        index[lost] = np.where(found < 0, -1, found + count)
+        rows = [nodes.frame.with_columns(ids), pl.DataFrame([names])]
+        nodes = replace(nodes, frame=pl.concat(rows, how="diagonal"))
+        ids = pl.concat([ids, names])
+    return Ends(nodes, ids, others, index)
+
+
 def edge_fields(
-    edges: Table, roles: Mapping[str, str | None], ids: pl.Series, options: TableOptions
+    edges: Table,
+    roles: Mapping[str, str | None],
+    ids: pl.Series,
+    index: NDArray[np.int64],
+    options: TableOptions,
 ) -> tuple[dict[str, Any], str]:
     """The fields of `Graph` that an edge table gives, and what to say about its rows.
 
@@ -41,11 +101,9 @@ def edge_fields(
         InputError: If more than a tenth of the edges name no node, or a weight is wrong.
     """
     where, table, problems = edges.where, edges.frame, Problems()
-    pair = [read_ids(where, table[str(roles[role])]) for role in ("source", "target")]
-    index = _places(where, pair, ids)
     lost = (index < 0).any(axis=0)
     kept = np.flatnonzero(~lost)
-    problems.attempt(_check_lost, where, pair, index, ids)
+    problems.attempt(_check_lost, edges, roles, index, ids)
     weight = None
     if roles["weight"]:
         weight = problems.attempt(read_weights, where, table[roles["weight"]], np.asarray(~lost))
@@ -61,7 +119,7 @@ def edge_fields(
 
 
 def _check_lost(
-    where: str, pair: list[pl.Series], index: NDArray[np.int64], ids: pl.Series
+    edges: Table, roles: Mapping[str, str | None], index: NDArray[np.int64], ids: pl.Series
 ) -> None:
     """Warn of edges that name no node.
 
@@ -72,20 +130,22 @@ def _check_lost(
     count, total = int(lost.sum()), lost.size
     if not count:
         return
-    row = int(np.argmax(lost))
-    column = pair[int(np.argmin(index[:, row]))]
+    where, row = edges.where, int(np.argmax(lost))
+    end = roles["source" if index[0, row] < 0 else "target"]
+    column = edges.frame[str(end)].cast(pl.String)
     cell = str(column[row]).lower()
     case = "; letter case differs" if (ids.str.to_lowercase() == cell).any() else ""
     if count <= MOST_LOST * total:
         warnings.warn(
             f"{where}: {count:,} of {total:,} edges name a node that is not in the node table and "
-            f"are left out, the first in row {row + 1}{case} (got {column[row]!r}, ids are like "
-            f"{ids[0]!r})",
+            f"are left out, the first in row {row + 1}{case}; `add_nodes=` adds such nodes (got "
+            f"{column[row]!r}, ids are like {ids[0]!r})",
             ReadingWarning,
             stacklevel=5,
         )
         return
-    remedy = f"add it there or drop the edge ({total - count:,} of {total:,} edges match)"
+    remedy = "add it there, drop the edge or add all such nodes with `add_nodes=`"
+    remedy += f" ({total - count:,} of {total:,} edges match)"
     if count == total:
         remedy = f"write ids alike in both files (none of {total:,} edges match)"
     what = f"no such node in the node table, where ids are like {ids[0]!r}{case}; {remedy}"

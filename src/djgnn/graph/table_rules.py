@@ -80,6 +80,8 @@ class TableOptions(TypedDict, total=False):
             out by default.
         separator: Between cells of both tables: comma, semicolon, tab, bar, space or the character;
             found out by default.
+        add_nodes: Add the nodes that only edges name, after those of the node table, without label
+            and with missing features; ``None`` = if the table has no features.
         others: Names of nodes that edges may lead to though the node table has no row for them;
             they come after its nodes, without features or labels.
         known: How earlier tables were read, see :func:`reading_of`: the same columns are used, and
@@ -101,6 +103,7 @@ class TableOptions(TypedDict, total=False):
     columns: Mapping[str, str]
     header: str | None
     separator: str | None
+    add_nodes: bool | None
     others: Sequence[str]
     known: Reading | None
     name: str | None
