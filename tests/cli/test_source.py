@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from djgnn.cli.source import Source, load, read_ahead
+from djgnn.cli.source import Source, load, read_ahead, say_reading, with_flags
 from djgnn.errors import InputError
 from djgnn.graph import (
     Graph,
@@ -98,6 +98,21 @@ def test_columns_can_be_named_and_left_out(djgnn: Callable[..., Any], tmp_path: 
     assert read.edge_index.tolist() == [[1, 2], [0, 1]]
     assert read.edge_weight.tolist() == [3, 1]
     assert read.x.tolist() == [[2], [4], [6]]
+
+
+def test_nodes_that_only_edges_name_can_be_added(tmp_path: Path, capsys) -> None:
+    (tmp_path / "e.csv").write_text("source,target\na,b\nb,c\nb,c\n")
+    (tmp_path / "n.csv").write_text("id,y,size\na,1,3\nb,0,4\n")
+    files = {"edges": tmp_path / "e.csv", "nodes": tmp_path / "n.csv"}
+    with pytest.raises(InputError, match="add_nodes=") as error:
+        load(Source(**files))
+    assert "add all such nodes with --add-nodes" in with_flags(str(error.value))
+    read = load(Source(**files, add_nodes=True))
+    assert (read.names(), read.y.tolist()) == (("a", "b", "c"), [1, 0, -1])
+    say_reading(read, quiet=False)
+    said = capsys.readouterr().err
+    assert "3 nodes by 'id', 1 of them named by edges alone (--add-nodes)" in said
+    assert "1 rows repeat an edge, the first counts (--duplicates first, sum, mean, max)" in said
 
 
 def test_what_unknown_means_can_be_said(tmp_path: Path) -> None:

@@ -196,8 +196,13 @@ GOOD: dict[str, Case] = {
             )
         ),
         names=same,
-        says=("from 'column_4' to 'column_6'",),
+        says=("from 'column_4' to 'column_6'; not used: column_1, column_2, column_3, column_5, ",),
         features=[],
+    ),
+    "a third column of nodes": Case(
+        PLAIN,
+        text("abc", *[(word(a), word(b), word(a * 7 % ROWS)) for a, b in RING]),
+        warns="column 'c' names nodes too, as 'a' and 'b' do",
     ),
     "the key is not called id": Case(
         nodes(lambda i: 70_000 + 37 * i, size, same, head="id,size,new_id"),
@@ -235,6 +240,32 @@ GOOD: dict[str, Case] = {
         names=lambda i: f"{i:05d}",
         warns="without leading zeros",
     ),
+    "letters before the numbers": Case(
+        nodes(size, lambda i: f"C{i}", head="size,customer"),
+        edges(same),
+        names=lambda i: f"C{i}",
+        features=["size"],
+        warns="without the letters before them",
+    ),
+    "capital letters": Case(
+        PLAIN, edges(lambda i: f"N{i}" if i % 9 else word(i)), warns="regard to capital letters"
+    ),
+    "an index that edges mean, beside an id": Case(
+        nodes(same, lambda i: i * 7 % ROWS + 1, size, head=",id,size"),
+        edges(same),
+        names=same,
+        features=["size"],
+        warns=r"100\.0% .*'column_1', taken for the ids, and 97\.5% in 'id'; say which",
+    ),
+    "a rank that has all ids": Case(
+        nodes(lambda i: i * 7 % ROWS, same, size, head="rank,id,size"), edges(same), names=same
+    ),
+    "row numbers beside a name": Case(
+        nodes(lambda i: f"u-{zlib.crc32(bytes([i])):x}", size, head="handle,size"),
+        edges(same),
+        names=same,
+        warns="taken for row numbers, though column 'handle' looks like an id",
+    ),
     "zeros that count": Case(
         nodes(lambda i: f"{i:03d}" if i % 2 else i, size, head="id,size"),
         edges(lambda i: f"{i:03d}" if i % 2 else i),
@@ -243,8 +274,13 @@ GOOD: dict[str, Case] = {
     "few edges to nowhere": Case(
         PLAIN,
         edges(word) + "n1,n77\nn2,\\N\n",
-        warns="2 of 42 edges name a node that is not in the node table",
+        warns=r"2 of 42 edges name a node that is not in the node table.*'n77', ids are like 'n0'",
         check=lambda g: g.num_edges == ROWS,
+    ),
+    "edges twice": Case(
+        PLAIN,
+        edges(word) + "n0,n1\nn1,n2\n",
+        says=("40 edges from 'source' to 'target'; 2 rows repeat an edge, the first counts (",),
     ),
     "rows twice": Case(PLAIN + text((word(3), label(3), size(3))), warns="1 rows are copies"),
     "a node twice, with other features": Case(
@@ -436,7 +472,8 @@ BAD: dict[str, tuple[Case, tuple[str, ...]]] = {
             r"n\.csv: row 3, column 'id': every node needs an id; fill it",
             r"n\.csv: row 4, column 'id': node already given in row 1 with other cells; keep one",
             r"n\.csv: row 2, column 'age': is not a number.*`columns=`.*'age=category'.*'old'",
-            r"e\.csv: row 1, column 'target': no such node in the node table; add it",
+            r"e\.csv: row 1, column 'target': no such node in the node table, where ids are like "
+            r"'a'; add it there, drop the edge or add all .*`add_nodes=` \(1 of 2 edges match\)",
             r"e\.csv: row 2, column 'weight': a weight is a number of zero or more; correct it",
         ),
     ),
@@ -469,7 +506,15 @@ BAD: dict[str, tuple[Case, tuple[str, ...]]] = {
     ),
     "most edges to nowhere": (
         Case(PLAIN, edges(lambda i: f"m{i}")),
-        (r"e\.csv: row 1, column 'source': no such node.*\(40 such edges\)",),
+        (r"e\.csv: row 1, column 'source': no such node.*ids are like 'n0'; .*none of 40 edges",),
+    ),
+    "letter case that counts": (
+        Case(PLAIN + text(("N0", "x", 1)), edges(lambda i: f"N{i}")),
+        (r"row 1, column 'target': no such node.*; letter case differs; .*none of 40.*got 'N1'",),
+    ),
+    "one column of edges": (
+        Case(PLAIN, "source\nn1\nn2\n"),
+        (r"e\.csv: has one column and needs two.*with `separator=` \(got column source\)",),
     ),
     "a date that is none": (
         column(lambda i: "soon" if i == 7 else "{}-{:02}-{:02}".format(*date(i))),
@@ -536,6 +581,51 @@ def test_numbers_of_new_nodes_are_put_on_the_scale_of_the_known_ones(tmp_path: P
     wrong = Case(text(("id", "z"), ("m", "many")), new.edges)
     with pytest.raises(InputError, match="row 1, column 'z': is not a finite number, as the model"):
         read(wrong, tmp_path, **reading_of(g), others=g.names())
+
+
+FEW = ROWS // 4
+"""Nodes of a table that lists the labelled ones alone."""
+
+
+def few(*columns: Callable[[int], object], head: str) -> str:
+    return "".join(line + "\n" for line in nodes(*columns, head=head).splitlines()[: FEW + 1])
+
+
+def test_a_list_of_labels_is_enough_beside_the_edges(tmp_path: Path) -> None:
+    for head in ("id,label", "account,label"):
+        g = read(Case(few(word, label, head=head)), tmp_path)
+        assert g.num_nodes == g.num_edges == ROWS
+        assert g.node_names[:FEW] == tuple(map(word, range(FEW)))
+        assert (g.y[:FEW] >= 0).all()
+        assert (g.y[FEW:] == -1).all()
+        ends = np.array(g.names())[g.edge_index].T.tolist()
+        assert ends == [[word(a), word(b)] for a, b in RING]
+        note = f"40 nodes by {head.split(',')[0]!r}, 30 of them named by edges alone"
+        assert note in reading_lines(g)[0]
+    with pytest.raises(InputError, match="drop the edge or add all such nodes with `add_nodes=`"):
+        read(Case(few(word, label, head="id,label")), tmp_path, add_nodes=False)
+    with pytest.raises(InputError, match="none of 40 edges"):  # ids of another kind
+        read(Case(few(lambda i: f"m{i}", label, head="id,label")), tmp_path)
+
+
+def test_nodes_that_only_edges_name_have_missing_features(tmp_path: Path) -> None:
+    case = Case(few(word, label, size, head="id,label,size"), edges(word) + "n1,\nn2,NA\n")
+    with pytest.raises(InputError, match="`add_nodes=`"):
+        read(case, tmp_path)
+    with pytest.warns(ReadingWarning, match="2 of 42 edges"):  # an empty end is no node
+        g = read(case, tmp_path, add_nodes=True)
+    assert g.num_nodes == ROWS
+    assert g.card["features"] == ["size", "size (missing)"]
+    assert g.x[:, 1].tolist() == [0] * FEW + [1] * (ROWS - FEW)
+    middle = np.median([size(i) for i in range(FEW)])
+    scaled = {(size(i) - middle) / (g.x[i, 0] - g.x[-1, 0]) for i in range(FEW)}
+    assert max(scaled) - min(scaled) < 1e-3  # the median is their size
+    new = Case(text(("id", "size"), ("m", 20)), "source,target\nm,n39\nk,m\n")
+    later = read(new, tmp_path, **reading_of(g), others=g.names(), add_nodes=True)
+    assert later.node_names == ("m", "k", *g.names())
+    ends = np.array(later.names())[later.edge_index].T.tolist()
+    assert ends == [["m", "n39"], ["k", "m"]]
+    assert later.x[1].tolist() == g.x[-1].tolist()
 
 
 def test_labels_are_never_learned_from(tmp_path: Path) -> None:

@@ -68,7 +68,10 @@ def test_columns_with_names_like_patterns() -> None:
             "nodes: column 'z' holds lists or bytes",
         ),
         (pl.DataFrame({"id": ["a", "b", "a"], "z": [1, 2, 3]}), "nodes: row 3, column 'id'"),
-        (pl.DataFrame({"id": ["a", "b"]}), "edges: row 2, column 'target': no such node"),
+        (
+            pl.DataFrame({"id": ["a", "b"], "z": [1, 2]}),
+            "edges: row 2, column 'target': no such node",
+        ),
     ],
 )
 def test_bad_frames_name_the_frame_and_the_place(nodes: object, message: str) -> None:
@@ -87,10 +90,10 @@ def test_every_name_is_found_and_no_other(count: int) -> None:
     for stranger in ("x", None, "", "+1", "1x"):
         first = pl.DataFrame({"source": [names[0]], "target": [stranger]}, schema=edges.schema)
         with pytest.raises(InputError, match="row 1, column 'target'"):
-            from_frames(first, pl.DataFrame({"id": names}))
+            from_frames(first, pl.DataFrame({"id": names}), add_nodes=False)
         if key.size > 100:
             with pytest.warns(ReadingWarning, match="1 of .* left out, the first in row 1"):
-                from_frames(first.vstack(edges), pl.DataFrame({"id": names}))
+                from_frames(first.vstack(edges), pl.DataFrame({"id": names}), add_nodes=False)
 
 
 def test_minus_one_among_floats_is_unknown() -> None:

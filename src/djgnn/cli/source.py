@@ -24,6 +24,7 @@ READING = {f"{name}_column": name for name in ("split", "source", "target", "wei
 READING |= {"id_column": "node", "label": "label", "symmetric": "symmetric"}
 READING |= {name: name for name in ("features", "exclude", "duplicates", "unknown")}
 READING |= {"column": "columns", "header": "header", "separator": "separator"}
+READING |= {"add_nodes": "add_nodes"}
 FLAGS = {name: f"--{field.replace('_', '-')}" for field, name in READING.items()}
 FLAGS |= {"features": "--feature", "overwrite": "--overwrite"}
 
@@ -71,6 +72,13 @@ class Source:
     ] = None
     duplicates: Annotated[
         Text, option("An edge listed twice: first (default), sum, mean, max or error.")
+    ] = None
+    add_nodes: Annotated[
+        bool | None,
+        option(
+            "Add the nodes that only edges name, without label and with missing features, or not; "
+            "they are by default if the node table has no features."
+        ),
     ] = None
     unknown: Annotated[
         Texts,
@@ -170,7 +178,7 @@ def say_reading(graph: Graph, quiet: bool) -> None:
     from djgnn.graph.table_rules import reading_lines
 
     for line in [] if quiet else reading_lines(graph):
-        print(printable(line), file=sys.stderr)
+        print(printable(with_flags(line)), file=sys.stderr)
 
 
 def with_flags(text: str) -> str:

@@ -62,7 +62,14 @@ def read_graphml(path: str | Path, **options: Unpack[TableOptions]) -> Graph:
                 f"(got {column!r})"
             )
     nodes, edges, undirected = _parse(file)
-    options = {"name": file.stem, **options, "node": ID, "source": SOURCE, "target": TARGET}
+    options = {
+        "name": file.stem,
+        "add_nodes": False,
+        **options,
+        "node": ID,
+        "source": SOURCE,
+        "target": TARGET,
+    }
     if undirected and len(undirected) == edges.height:
         options["symmetric"] = True
     elif not options.get("symmetric"):

@@ -2,16 +2,17 @@
 
 import secrets
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from djgnn.errors import InputError, ReadingWarning
-from djgnn.graph.cells import Problems, check_rows
-from djgnn.graph.references import common_form
+from djgnn.graph.cells import Problems, blank, check_rows
+from djgnn.graph.references import ENOUGH, FORMS, PREFIX, common_form
 from djgnn.graph.table_columns import read_weights
 from djgnn.graph.table_rules import TableOptions
 from djgnn.graph.table_text import Table
@@ -32,61 +33,150 @@ def read_ids(where: str, column: pl.Series) -> pl.Series:
     return column.cast(pl.String)
 
 
+class Ends(NamedTuple):
+    """The nodes of a table, in which those that only edges name can have a row, and the ends.
+
+    Shapes:
+        place ``[2, E]``: the number of the node that every end names, -1 for none.
+    """
+
+    nodes: Table
+    ids: pl.Series
+    others: pl.Series
+    place: NDArray[np.int64]
+
+
+def find_ends(
+    edges: Table,
+    roles: Mapping[str, str | None],
+    nodes: Table,
+    ids: pl.Series,
+    options: TableOptions,
+) -> Ends:
+    """Which nodes the edges name; nodes that only edges name are added if the options say so.
+
+    These have no cells but the id. Without a word in the options they are added if edges name at
+    least half of the rows; if they name none, the ids differ and nothing is added.
+
+    Args:
+        edges: The edge table.
+        roles: Its columns.
+        nodes: The node table.
+        ids: The id of every row.
+        options: ``others`` and ``add_nodes`` count.
+    """
+    given, where = set(ids.to_list()), edges.where
+    more = [name for name in options.get("others", ()) if name not in given]
+    others, add = pl.Series(more, dtype=pl.String), options.get("add_nodes")
+    pair = [read_ids(where, edges.frame[str(roles[role])]) for role in ("source", "target")]
+    index = _places(where, pair, pl.concat([ids, others]))
+    lost, count = index < 0, len(ids)
+    if add is False or not lost.any():
+        return Ends(nodes, ids, others, index)
+    seen = np.zeros(count + len(others), dtype=np.bool_)
+    seen[index[~lost]] = True
+    cells = common_form(blank(pl.concat(pair).filter(lost.reshape(-1))))
+    names = cells.drop_nulls().unique(maintain_order=True).alias(ids.name)
+    names = names.filter(~names.is_in(pl.concat([ids, others]).implode()))
+    if len(names) and (seen.any() if add else seen[:count].mean() >= ENOUGH):
+        index[index >= count] += len(names)
+        found = _look_up([cells], names)[0]
+        index[lost] = np.where(found < 0, -1, found + count)
+        rows = [nodes.frame.with_columns(ids), pl.DataFrame([names])]
+        nodes = replace(nodes, frame=pl.concat(rows, how="diagonal"))
+        ids = pl.concat([ids, names])
+    return Ends(nodes, ids, others, index)
+
+
 def edge_fields(
-    edges: Table, roles: Mapping[str, str | None], ids: pl.Series, options: TableOptions
-) -> dict[str, Any]:
-    """The fields of `Graph` that an edge table gives.
+    edges: Table,
+    roles: Mapping[str, str | None],
+    ids: pl.Series,
+    index: NDArray[np.int64],
+    options: TableOptions,
+) -> tuple[dict[str, Any], str]:
+    """The fields of `Graph` that an edge table gives, and what to say about its rows.
 
     Raises:
         InputError: If more than a tenth of the edges name no node, or a weight is wrong.
     """
     where, table, problems = edges.where, edges.frame, Problems()
-    pair = [read_ids(where, table[str(roles[role])]) for role in ("source", "target")]
-    index = _places(where, pair, ids)
     lost = (index < 0).any(axis=0)
-    count, kept = int(lost.sum()), np.flatnonzero(~lost)
-    if count:
-        row = int(np.argmax(lost))
-        column = pair[int(np.argmin(index[:, row]))]
-        what = f"no such node in the node table; add it there or drop the edge ({count} such edges)"
-        if count > MOST_LOST * lost.size:
-            problems.attempt(check_rows, where, column, lost, what, "an edge needs two nodes")
-        else:
-            warnings.warn(
-                f"{where}: {count:,} of {lost.size:,} edges name a node that is not in the node "
-                f"table and are left out, the first in row {row + 1} (got {column[row]!r})",
-                ReadingWarning,
-                stacklevel=4,
-            )
+    kept = np.flatnonzero(~lost)
+    problems.attempt(_check_lost, edges, roles, index, ids)
     weight = None
     if roles["weight"]:
         column, good = table[roles["weight"]], np.asarray(~lost)
         weight = problems.attempt(read_weights, where, column, good, edges.semicolons)
     problems.stop()
     weight = None if weight is None else weight[kept]
-    index, weight = _merge_duplicates(where, index[:, kept], weight, ids, options)
-    return {"edge_index": index, "edge_weight": weight}
+    index, weight, again = _merge_duplicates(where, index[:, kept], weight, ids, options)
+    note = ""
+    if again:
+        rule = options.get("duplicates", "first")
+        how = f"their {rule} counts" if rule != "first" else "the first counts"
+        note = f"; {again:,} rows repeat an edge, {how} (`duplicates=` first, sum, mean, max)"
+    return {"edge_index": index, "edge_weight": weight}, note
+
+
+def _check_lost(
+    edges: Table, roles: Mapping[str, str | None], index: NDArray[np.int64], ids: pl.Series
+) -> None:
+    """Warn of edges that name no node.
+
+    Raises:
+        InputError: If they are more than a tenth of all.
+    """
+    lost = (index < 0).any(axis=0)
+    count, total = int(lost.sum()), lost.size
+    if not count:
+        return
+    where, row = edges.where, int(np.argmax(lost))
+    end = roles["source" if index[0, row] < 0 else "target"]
+    column = edges.frame[str(end)].cast(pl.String)
+    cell = str(column[row]).lower()
+    case = "; letter case differs" if (ids.str.to_lowercase() == cell).any() else ""
+    if count <= MOST_LOST * total:
+        warnings.warn(
+            f"{where}: {count:,} of {total:,} edges name a node that is not in the node table and "
+            f"are left out, the first in row {row + 1}{case}; `add_nodes=` adds such nodes (got "
+            f"{column[row]!r}, ids are like {ids[0]!r})",
+            ReadingWarning,
+            stacklevel=5,
+        )
+        return
+    remedy = "add it there, drop the edge or add all such nodes with `add_nodes=`"
+    remedy += f" ({total - count:,} of {total:,} edges match)"
+    if count == total:
+        remedy = f"write ids alike in both files (none of {total:,} edges match)"
+    what = f"no such node in the node table, where ids are like {ids[0]!r}{case}; {remedy}"
+    check_rows(where, column, lost, what, "an edge needs two nodes")
 
 
 def _places(where: str, pair: list[pl.Series], ids: pl.Series) -> NDArray[np.int64]:
     """The number of the node that every end names, -1 for none, ``[2, E]``.
 
-    If some are not found as they are written, both are compared without spaces around them and with
-    whole numbers for ``7.0``, then without leading zeros, as long as no two nodes become the same.
+    Those that are not found as they are written are compared in each of ``FORMS``, as long as no
+    two nodes become the same; without the letters before numbers only if no end was found and
+    either the ends or the ids have such letters.
     """
     index = _look_up(pair, ids)
-    forms: list[tuple[str, Callable[[pl.Series], pl.Series]]] = [
-        ("without spaces around them or a fraction of zero", common_form),
-        ("without leading zeros", lambda c: common_form(c).str.replace(r"^0+(\d)", "${1}")),
-    ]
-    for how, form in forms:
-        lost = int((index < 0).sum())
-        plain = form(ids)
-        if not lost or plain.n_unique() < len(plain):
-            break
-        again = _look_up([form(column) for column in pair], plain)
-        if int((again < 0).sum()) < lost:
-            index = again
+    places = index.reshape(-1)
+    left = np.flatnonzero(places < 0)
+    cells = pl.concat(pair)[left] if left.size else pair[0]
+    for how, form in FORMS.items() if left.size else ():
+        plain, written = form(ids), form(cells)
+        if how == PREFIX:
+            both = not plain.equals(ids) and not written.equals(cells)
+            if both or left.size < places.size:
+                continue
+        if plain.n_unique() < len(plain):
+            continue
+        ids, cells = plain, written
+        found = _look_up([cells], ids)[0]
+        if (found >= 0).any():
+            places[left], cells = found, cells.filter(found < 0)
+            left = left[found < 0]
             warnings.warn(
                 f"{where}: ids are compared {how}, as they are written otherwise than in the node "
                 "table",
@@ -130,10 +220,11 @@ def _merge_duplicates(
     weight: NDArray[np.float64] | None,
     ids: pl.Series,
     options: TableOptions,
-) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+) -> tuple[NDArray[np.int64], NDArray[np.float64] | None, int]:
     """Apply the rule for edges listed twice, in the order of their first appearance.
 
-    If symmetric, an edge and its reverse are one, and both directions are returned.
+    If symmetric, an edge and its reverse are one, and both directions are returned. Returns the
+    number of rows that were merged, too.
 
     Shapes:
         ends ``[2, E]``, weight ``[E]``.
@@ -165,4 +256,4 @@ def _merge_duplicates(
         other = ends[0] != ends[1]
         ends = np.concatenate([ends, ends[::-1, other]], axis=1)
         weight = None if weight is None else np.concatenate([weight, weight[other]])
-    return ends, weight
+    return ends, weight, int(twice.size)

@@ -76,6 +76,8 @@ class TableOptions(TypedDict, total=False):
             detected by default.
         separator: Between cells of both tables: comma, semicolon, tab, bar, space or the character;
             detected by default.
+        add_nodes: Add the nodes that only edges name, after those of the node table, without label
+            and with missing features; ``None`` = if the table has no features.
         others: Names of nodes that edges may lead to though the node table has no row for them;
             they come after its nodes, without features or labels.
         known: How earlier tables were read, see :func:`reading_of`: the same columns are used, and
@@ -97,6 +99,7 @@ class TableOptions(TypedDict, total=False):
     columns: Mapping[str, str]
     header: str | None
     separator: str | None
+    add_nodes: bool | None
     others: Sequence[str]
     known: Reading | None
     name: str | None
@@ -132,6 +135,11 @@ def find_columns(
         usual = {column.strip().casefold(): column for column in reversed(left)}
         guesses = [before.get(role), *map(usual.get, USUAL_NAMES[role])]
         column = next((c for c in (guesses if given is None else [given]) if c in left), None)
+        if column is None and len(found) < 2 and role in ("source", "target"):
+            raise InputError(
+                f"{where}: has one column and needs two, for the ends of an edge; if they are "
+                f"separated otherwise, say how with `separator=` (got column {shorten(found)})"
+            )
         if column is None and (given or role in ("node", "source", "target")):
             wanted = repr(given) if given is not None else " or ".join(USUAL_NAMES[role][:4])
             check = "it has no header line, so columns are named by their place"

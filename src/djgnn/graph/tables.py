@@ -19,7 +19,7 @@ from djgnn.graph.encoders import Dropped, Encoder, join_blocks, stored_encoders
 from djgnn.graph.graph import Graph
 from djgnn.graph.references import ROWS, refer
 from djgnn.graph.table_columns import read_labels, read_split, warn_of_giveaways
-from djgnn.graph.table_edges import edge_fields, read_ids
+from djgnn.graph.table_edges import Ends, edge_fields, find_ends, read_ids
 from djgnn.graph.table_files import polars_frame, read_table
 from djgnn.graph.table_rules import (
     DUPLICATES,
@@ -29,6 +29,7 @@ from djgnn.graph.table_rules import (
     TableOptions,
     feature_columns,
     find_columns,
+    shorten,
     trained_columns,
 )
 from djgnn.graph.table_text import Table, guess_header
@@ -143,7 +144,7 @@ def assemble(edges: Table, nodes: Table, options: TableOptions) -> Graph:
     if isinstance(options.get("unknown"), str):
         options = {**options, "unknown": [str(options["unknown"])]}
     if not options.get("known"):
-        found = refer(nodes.frame, edges.frame, options)
+        found = refer((nodes.where, edges.where), nodes.frame, edges.frame, options)
         options = {**options, **found}  # type: ignore[typeddict-item]
         nodes = _numbered(nodes, found.get("node"))
     problems = Problems()
@@ -161,11 +162,22 @@ def assemble(edges: Table, nodes: Table, options: TableOptions) -> Graph:
     ids = problems.attempt(read_ids, nodes.where, nodes.frame[str(roles["node"])])
     if ids is not None:
         told = [column for role, column in roles.items() if column and role != "node"]
-        nodes, ids = problems.attempt(_once, nodes, ids, told) or (nodes, ids.drop_nulls().unique())
-    fields, encoders = problems.attempt(_node_fields, nodes, roles, chosen, options) or ({}, [])
+        nodes, ids = problems.attempt(_once, nodes, ids, told) or (
+            nodes,
+            ids.drop_nulls().unique(maintain_order=True),
+        )
+    linked, listed, repeats = None, len(nodes.frame), ""
     if ids is not None and len(ids):
-        ids = _with_others(ids, fields, options)
-        fields |= problems.attempt(edge_fields, edges, ends, ids, options) or {}
+        if problems.found or (chosen and options.get("add_nodes") is None):
+            options = {**options, "add_nodes": False}
+        linked = problems.attempt(find_ends, edges, ends, nodes, ids, options)
+    nodes = linked.nodes if linked else nodes
+    fields, encoders = problems.attempt(_node_fields, nodes, roles, chosen, options) or ({}, [])
+    if linked:
+        ids = _with_others(linked, fields)
+        given = problems.attempt(edge_fields, edges, ends, ids, linked.place, options)
+        more, repeats = given or ({}, "")
+        fields |= more
     problems.stop()
     dropped = {encoder.name for encoder in encoders if isinstance(encoder, Dropped)}
     reading = {
@@ -175,7 +187,7 @@ def assemble(edges: Table, nodes: Table, options: TableOptions) -> Graph:
         "symmetric": options.get("symmetric", False),
         "duplicates": rule,
         "unknown": list(options.get("unknown") or UNKNOWN),
-        "notes": _notes(edges, nodes, roles | ends, fields),
+        "notes": _notes(edges, nodes, roles | ends, fields, listed, repeats),
     }
     fields["card"] = {"tables": reading}
     features = [name for encoder in encoders for name in encoder.names()]
@@ -290,12 +302,10 @@ def _plain(column: pl.Series) -> pl.Series:
     return column if typed else column.cast(pl.String)
 
 
-def _with_others(ids: pl.Series, fields: dict[str, Any], options: TableOptions) -> pl.Series:
+def _with_others(linked: Ends, fields: dict[str, Any]) -> pl.Series:
     """The names of all nodes; those without a row have no label, no split, features of zero."""
-    given = set(ids.to_list())
-    more = [name for name in options.get("others", ()) if name not in given]
-    if more:
-        ids = pl.concat([ids, pl.Series(more, dtype=pl.String)])
+    ids, more = pl.concat([linked.ids, linked.others]), linked.others
+    if len(more):
         for key in fields.keys() - {"class_names", "x"}:
             fill = np.full(len(more), -1 if key == "y" else False)
             fields[key] = np.concatenate([fields[key], fill])
@@ -310,18 +320,27 @@ def _with_others(ids: pl.Series, fields: dict[str, Any], options: TableOptions) 
 
 
 def _notes(
-    edges: Table, nodes: Table, roles: Mapping[str, str | None], fields: Mapping[str, Any]
+    edges: Table,
+    nodes: Table,
+    roles: Mapping[str, str | None],
+    fields: Mapping[str, Any],
+    listed: int,
+    repeats: str,
 ) -> list[str]:
     """How the two tables were read, in words."""
     n, y = fields["num_nodes"], fields.get("y")
     said = f"{n:,} nodes by {roles['node']!r}"
+    if nodes.frame.height > listed:
+        said += f", {nodes.frame.height - listed:,} of them named by edges alone (`add_nodes=`)"
     if y is not None:
         classes = len(fields["class_names"])
         said += f", {int((y >= 0).sum()):,} labelled by {roles['label']!r} ({classes} classes)"
     ends = (
         f"{fields['edge_index'].shape[1]:,} edges from {roles['source']!r} to {roles['target']!r}"
     )
-    ends += f", weights {roles['weight']!r}" if roles["weight"] else ""
+    ends += (f", weights {roles['weight']!r}" if roles["weight"] else "") + repeats
+    unused = [name for name in edges.frame.columns if name not in roles.values()]
+    ends += f"; not used: {shorten(unused)}" if unused else ""
     return [
         f"{Path(table.where).name}: {f'{table.how}; ' if table.how else ''}{what}"
         for table, what in ((nodes, said), (edges, ends))
