@@ -27,20 +27,18 @@ def inspect(
     """What a graph is like: size, twins, leaks, heterophily, and what a fit on it would cost."""
     start = perf_counter() - process_time()  # of the process, if it had a core to itself
     from djgnn.cli.memory import largest_block, training_memory
-    from djgnn.graph.convert import overflow_remark, scale_remark
     from djgnn.report.graph_card import measure_graph
     from djgnn.training.estimate import estimate
     from djgnn.training.folds import with_splits
     from djgnn.training.inputs import choose_device
 
     config, graph = recipe.resolve(source.dataset), load(source)
-    warn(overflow_remark(graph) or scale_remark(graph))
-    say_reading(graph, as_json)
+    said = say_reading(graph, as_json)
     if cost:  # what a fit imports as well is no part of the measures
         import_module("sklearn.cluster")
     read = perf_counter() - start
     with Console(stderr=True).status("measuring the graph") as status:
-        found = {**measure_graph(graph, seed), "cost": None}
+        found = {**measure_graph(graph, seed), "reading": said, "cost": None}
         measured = perf_counter() - start - read
         if cost and graph.y is not None:
             status.update("training for a moment, to tell what a fit costs here (--no-cost)")

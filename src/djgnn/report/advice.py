@@ -1,4 +1,4 @@
-"""What a card says to those who act on a run: verdict, sets, suspects, what to label, thresholds.
+"""What a card says to those who act on a run: verdict, reading, suspects, what to label, and more.
 
 Older runs have none of it.
 """
@@ -13,11 +13,11 @@ from djgnn.training.suspects import Suspect
 
 
 def advice(card: dict[str, Any]) -> dict[str, Any]:
-    """These fields of a card, its verdict and its sets; ``None`` where there is nothing.
+    """These fields of a card, its verdict, sets and reading; ``None`` where there is nothing.
 
     Every suspect says whether its label looks wrong.
     """
-    keys = ("verdict", "sets", *NextSteps.__annotations__)
+    keys = ("verdict", "sets", "reading", *NextSteps.__annotations__)
     found = {key: card.get(key) or None for key in keys}
     doubted = card.get("suspects") or ()
     rows = [{**row, "looks_wrong": Suspect(**row).looks_wrong} for row in doubted]
