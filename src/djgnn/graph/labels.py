@@ -106,7 +106,7 @@ def _is_by_name(y: Any, names: Sequence[str]) -> bool:
     Raises:
         InputError: If the index has some of the names, some twice, or may as well count rows.
     """
-    index = getattr(y, "index", None)
+    index: Any = getattr(y, "index", None)
     if not hasattr(index, "tolist") or not hasattr(y, "items") or np.ndim(y) != 1:
         return False
     keys: list[Any] = index.tolist()
