@@ -118,6 +118,12 @@ def test_a_graph_without_labels_is_inspected_too(djgnn, tmp_path: Path) -> None:
     status, shown, message = djgnn("inspect", "--no-cost", *tables)
     assert status == 0, message
     assert "Left out: homophily" in shown
+    assert "name the column of the classes with --label" in shown
+    rows = "id,label\na,x\nb,x\nc,x\n"
+    (tmp_path / "l.csv").write_text(rows)
+    _, labelled, _ = djgnn("inspect", "--no-cost", *tables[:3], tmp_path / "l.csv")
+    assert "Left out: homophily" in labelled
+    assert "--label" not in labelled
     _, shown, _ = djgnn("inspect", "--no-cost", *tables, "--json")
     found = json.loads(shown)
     assert found["heterophily"] is None

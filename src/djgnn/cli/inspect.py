@@ -14,6 +14,8 @@ from djgnn.cli.source import Source, load, say_reading
 from djgnn.cli.terminal import escape, print_json, warn, wide_console
 from djgnn.errors import InputError
 
+UNLABELLED = " No node has a label: name the column of the classes with --label."
+
 
 @with_options
 def inspect(
@@ -83,9 +85,10 @@ def _print(found: dict[str, Any]) -> None:
             "measure memory; read them beside a version without duplicates."
         )
     if found["heterophily"] is None:
+        hint = "" if found["labels"]["known"] or not found["reading"]["notes"] else UNLABELLED
         console.print(
             "Left out: homophily, label informativeness and R need edges between labelled nodes "
-            "of two classes."
+            f"of two classes.{hint}"
         )
 
 
