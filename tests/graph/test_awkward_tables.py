@@ -136,6 +136,13 @@ GOOD: dict[str, Case] = {
         nodes(word, lambda i: f'"{label(i)}, or so"', head="id,place"),
         features=["place=x, or so", "place=y, or so", "place=z, or so"],
     ),
+    "separator said to Excel": Case(
+        "\ufeffsep=;\r\n" + PLAIN.replace(",", ";"),
+        '"sep=,"\n# a remark\n' + edges(word),
+        says=("semicolon separated, a header", "comma separated"),
+        features=["size"],
+        check=standardised(),
+    ),
     "separator said": Case(
         PLAIN.replace(",", "~"),
         edges(word).replace(",", "~"),
@@ -442,6 +449,12 @@ BAD: dict[str, tuple[Case, tuple[str, ...]]] = {
     "both files": (
         Case("id,size\na,1\nb,2,3\n", b"source,target\n\x00"),
         (r"2 problems", r"n\.csv: line 3 has 3 cells", r"e\.csv: .*"),
+    ),
+    "files of Excel": (
+        Case(
+            b"PK\x03\x04\x14\x00" + b"\x00" * 24 + b"xl/workbook.xml", b"\xd0\xcf\x11\xe0\xa1\xb1"
+        ),
+        (r"n\.csv: is an Excel file; save the sheet as CSV", r"e\.csv: is an Excel file"),
     ),
     "both headers": (
         Case("id,z,z\na,1,2\n", "source,source\na,b\n"),
