@@ -86,7 +86,10 @@ def test_what_was_said_while_reading_is_in_the_files_and_on_the_page(djgnn, tmp_
     recipe = ("--set", "epochs=2", "--set", "experts=[shares,features]")
     done = djgnn("fit", *tables, *recipe, "--out", tmp_path / "r")
     assert done.returncode == 0, done.stderr
-    said = json.loads((tmp_path / "r/result.json").read_text("utf-8"))["reading"]
+    card = json.loads((tmp_path / "r/result.json").read_text("utf-8"))
+    said = card["reading"]
+    (seconds,) = (p["seconds"] for p in card["phases"] if p["name"] == "training")
+    assert f"nodes; {seconds:.1f} s)" in done.stdout  # by the clock, not the sum over experts
     lines = [*(f"warning: {text}" for text in said["warnings"]), *said["notes"], *said["columns"]]
     assert done.stderr.splitlines()[: len(lines)] == lines
     away, lost = said["warnings"]

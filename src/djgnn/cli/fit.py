@@ -232,6 +232,7 @@ def run_fit(
         console.print(escape(judged["text"]), soft_wrap=True)
     for text in [] if quiet or judged is None else judged["warnings"]:
         warn(text)
+    took = sum(phase["seconds"] for phase in card["phases"] if phase["name"] == "training")
     test = "" if result["test"] is None else f", test {result['test']:.2f}"
     what, most = f"epoch {result['epoch']}", max(card["alpha"].items(), key=lambda pair: pair[1])
     if card["experts"]:
@@ -241,7 +242,7 @@ def run_fit(
     console.print(
         f"[bold]{escape(graph.name)}[/bold]: {graph.metric} "
         f"{part} {result['validation']:.2f}{test} "
-        f"({what}, chosen on {by} nodes; {result['seconds']:.1f} s)",
+        f"({what}, chosen on {by} nodes; {took:.1f} s)",
         soft_wrap=True,
     )
     console.print(f"predictions: {escape(str(options.out / 'predictions.csv'))}")

@@ -59,7 +59,8 @@ views.push(function importanceView() {
     const error = g.error === null || g.error === undefined ? "" : ` ± ${g.error.toFixed(1)}`;
     place.append(...bar(outside(g.group), Math.max(0, g.drop || 0) / most, `${fixed(g.drop, 1)}${error}`, COLOURS[0]));
   }
-  if (!DATA.importance.some((g) => g.drop > 2 * g.error)) place.before(el("p", { class: "note", text: "No column matters: shuffling one lowers the score by no more than chance." }));
+  if (DATA.verdict && DATA.verdict.at_chance) place.before(el("p", { class: "note", text: "The score is at chance, so these differences mean little." }));
+  else if (!DATA.importance.some((g) => g.drop > 2 * g.error)) place.before(el("p", { class: "note", text: "No column matters: shuffling one lowers the score by no more than chance." }));
 });
 
 views.push(function expertsView() {
