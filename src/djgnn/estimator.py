@@ -159,9 +159,9 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 others are features. If the classifier has a graph already: nodes of it, by number
                 or by name.
             y: One label per node, numbers, truth values or text; ``None``, NaN, -1 and the empty
-                string mean unknown. Or a mapping from the name of a node to its label. Without it
-                the graph's own labels are used, and of a graph with splits only those of the
-                training and validation nodes of its first.
+                string mean unknown. Or a mapping from the name of a node to its label, or a series
+                of pandas whose index has the names. Without it the graph's own labels are used, and
+                of a graph with splits only those of the training and validation nodes of its first.
 
         Raises:
             InputError: If there are no two classes to learn, or an argument is not allowed.

@@ -36,6 +36,8 @@ def spoil(folder: Path) -> None:
     assert len(card["suspects"]) > 3 < len(card["label_next"])
     groups = ((HOSTILE, 3.0, 0.5), ("b", -1.0, 0.2))
     card["importance"] = [{"group": g, "drop": drop, "error": e} for g, drop, e in groups]
+    said = {"notes": [f"n.csv: {HOSTILE}"], "columns": [f"{HOSTILE}: number"]}
+    card["reading"] = said | {"warnings": [f"column {HOSTILE} gives the label away"]}
     write_card(folder, card)
 
 
@@ -65,7 +67,11 @@ def test_the_verdict_comes_first_and_the_theory_is_folded_away(
     sections = page.locator("main > section")
     assert [sections.nth(i).get_attribute("id") for i in range(sections.count())] == list(ORDER)
     assert page.inner_text(".verdict").startswith("61.0% expected")
-    assert page.locator(".warnings li").count() == 1
+    warned = page.locator(".verdict + .warnings li").all_inner_texts()
+    assert warned == [f"column {HOSTILE} gives the label away", f"mind {HOSTILE}"]
+    assert not page.locator("#reading").is_visible()
+    lines = page.locator("#reading li").all_text_contents()
+    assert lines == [f"n.csv: {HOSTILE}", f"{HOSTILE}: number"]
     names = page.locator(".compared > span:not(.number)").all_inner_texts()
     assert names == ["this run", "one of its members", "features alone", "the largest class"]
     assert "58.50 measured on 89 nodes that were not learned" in page.inner_text(".tiles")

@@ -58,9 +58,12 @@ def test_tables_and_data_set_say_the_same_and_people_can_read_it(
     tables = ("--edges", tmp_path / "e.csv", "--nodes", tmp_path / "n.csv")
     _, shown, _ = djgnn("inspect", "--no-cost", *tables, "--json")
     other = json.loads(shown)
-    assert {k: v for k, v in other.items() if k not in ("name", "labels")} == {
-        k: v for k, v in found.items() if k not in ("name", "labels")
+    own = ("name", "labels", "reading")
+    assert {k: v for k, v in other.items() if k not in own} == {
+        k: v for k, v in found.items() if k not in own
     }
+    assert found["reading"] == {"notes": [], "columns": [], "warnings": []}
+    assert other["reading"]["notes"][0].startswith("n.csv: comma separated")
     _, text, _ = djgnn("inspect", "--no-cost", *tables)
     for word in ("components", "isolated", "self loops", "twins", "structural heterophily R"):
         assert word in text
@@ -115,6 +118,12 @@ def test_a_graph_without_labels_is_inspected_too(djgnn, tmp_path: Path) -> None:
     status, shown, message = djgnn("inspect", "--no-cost", *tables)
     assert status == 0, message
     assert "Left out: homophily" in shown
+    assert "name the column of the classes with --label" in shown
+    rows = "id,label\na,x\nb,x\nc,x\n"
+    (tmp_path / "l.csv").write_text(rows)
+    _, labelled, _ = djgnn("inspect", "--no-cost", *tables[:3], tmp_path / "l.csv")
+    assert "Left out: homophily" in labelled
+    assert "--label" not in labelled
     _, shown, _ = djgnn("inspect", "--no-cost", *tables, "--json")
     found = json.loads(shown)
     assert found["heterophily"] is None

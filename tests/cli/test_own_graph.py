@@ -146,6 +146,7 @@ def test_explanations_add_up(djgnn, run: Path, later: Graph) -> None:
     assert name in printed
     wrong = djgnn("explain", run, "page ñ 7")
     assert wrong.returncode == 2
+    assert "only nodes of the fitted graph can be explained, not later ones" in wrong.stderr
     assert "did you mean" in wrong.stderr
 
 

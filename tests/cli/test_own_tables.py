@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,3 +73,37 @@ def test_features_that_drown_the_others_are_pointed_at(djgnn, command: str, tmp_
     done = djgnn(command, *tables, *more, "--column", "seen=raw")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("warning: feature 'seen' reaches 1.6e+09") == 1
+
+
+def test_what_was_said_while_reading_is_in_the_files_and_on_the_page(djgnn, tmp_path: Path) -> None:
+    name = "<b>\x1b[31mcode"
+    rows = [f"n{i},{'ab'[i % 2]},{'xy'[i % 2]},{i * i % 7}" for i in range(40)]
+    (tmp_path / "n.csv").write_text("\n".join([f"id,label,{name},size", *rows]))
+    (tmp_path / "e.csv").write_text(
+        "\n".join(["source,target", "n0,gone", *(f"n{i},n{i + 1}" for i in range(39))])
+    )
+    tables = ("--nodes", tmp_path / "n.csv", "--edges", tmp_path / "e.csv")
+    recipe = ("--set", "epochs=2", "--set", "experts=[shares,features]")
+    done = djgnn("fit", *tables, *recipe, "--out", tmp_path / "r")
+    assert done.returncode == 0, done.stderr
+    card = json.loads((tmp_path / "r/result.json").read_text("utf-8"))
+    said = card["reading"]
+    (seconds,) = (p["seconds"] for p in card["phases"] if p["name"] == "training")
+    assert f"nodes; {seconds:.1f} s)" in done.stdout  # by the clock, not the sum over experts
+    lines = [*(f"warning: {text}" for text in said["warnings"]), *said["notes"], *said["columns"]]
+    assert done.stderr.splitlines()[: len(lines)] == lines
+    away, lost = said["warnings"]
+    assert "'gone'" in lost
+    assert "alone gives the label" in away
+    assert any(line.startswith("<b>␛[31mcode: ") for line in said["columns"])
+    shown = json.loads(djgnn("inspect", *tables, "--no-cost", "--json").stdout)
+    assert shown["reading"] == said
+    page = (tmp_path / "r/report.html").read_text("utf-8")
+    trust, run = page.split('class="verdict"')[1], page.split('id="reading"')[1]
+    assert "alone gives the label" in trust.split("<figure>")[0]
+    assert "&lt;b&gt;␛[31mcode: " in run
+    assert "\x1b" not in page
+    assert "<b>" not in page.split("<script")[0]
+    again = djgnn("fit", "--graph", tmp_path / "r/graph.npz", *recipe, "--out", tmp_path / "s")
+    assert again.returncode == 0, again.stderr
+    assert json.loads((tmp_path / "s/result.json").read_text("utf-8"))["reading"] == said

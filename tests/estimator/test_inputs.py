@@ -6,6 +6,7 @@ import dataclasses
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import torch
@@ -13,6 +14,7 @@ from torch_geometric.data import Data, HeteroData
 
 from djgnn import DJClassifier, Graph, InputError
 from djgnn.graph import heterophilic_sbm, random_splits
+from djgnn.graph.labels import in_order
 
 FAST = {
     "epochs": 10,
@@ -221,6 +223,39 @@ def test_labels_by_node_and_the_attribute_that_says_the_same_is_no_feature(graph
     np.testing.assert_array_equal(held.predict_proba(g), clf.predict_proba(g))
     with pytest.raises(InputError, match="'nobody' is not a node of the graph"):
         DJClassifier(**FAST).fit(g, {"nobody": "kind 1"})
+
+
+def test_a_series_goes_by_the_names_in_its_index(graph: Graph) -> None:
+    ids = [f"n{i}" for i in range(graph.num_nodes)]
+    named = dataclasses.replace(graph, node_names=tuple(ids))
+    y = pd.Series(graph.y, index=ids)
+    mixed = y.sample(frac=1, random_state=0)
+    for source in (named, networkx(named)):
+        first, other = (DJClassifier(**FAST).fit(source, labels) for labels in (y, mixed))
+        np.testing.assert_array_equal(first.probabilities_, other.probabilities_)
+        assert first.score(source, y) == other.score(source, mixed) == first.score(source, graph.y)
+    counted = mixed.rename(lambda name: int(name[1:]))  # of a graph without names the numbers
+    assert in_order(counted, [name[1:] for name in ids]).tolist() == graph.y.tolist()
+    for other in (y.set_axis(range(len(ids))), y.set_axis([f"row {i}" for i in ids])):
+        assert in_order(other, ids).tolist() == graph.y.tolist()  # by position
+
+
+@pytest.mark.parametrize(
+    ("index", "said"),
+    [
+        (["a", "b", "d"], "has 2 of 3 nodes"),
+        (["a", "b", "b"], "has a node twice"),
+        (["b", "c"], "has 2 of 3 nodes"),
+    ],
+)
+def test_an_index_that_has_some_of_the_names_is_refused(index: list[str], said: str) -> None:
+    with pytest.raises(InputError, match=rf"y: its index {said}; give y\.to_dict\(\)"):
+        in_order(pd.Series(range(len(index)), index=index), ("a", "b", "c"))
+
+
+def test_an_index_that_may_count_rows_is_refused() -> None:
+    with pytest.raises(InputError, match="may as well count rows"):
+        in_order(pd.Series([1, 2, 3], index=[1, 2, 0]), ("2", "1", "0"))
 
 
 def test_vectors_weights_and_directions_of_networkx(graph: Graph) -> None:

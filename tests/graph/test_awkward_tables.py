@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from djgnn.errors import GiveawayWarning, InputError, ReadingWarning, TableError
 from djgnn.graph import Graph, read_npz, read_tables, reading_of, write_npz
-from djgnn.graph.table_rules import reading_lines
+from djgnn.graph.table_rules import reading_words
 
 ROWS = 40
 RING = [(i, (i + 1) % ROWS) for i in range(ROWS)]
@@ -136,6 +136,13 @@ GOOD: dict[str, Case] = {
     "separator in quotes": Case(
         nodes(word, lambda i: f'"{label(i)}, or so"', head="id,place"),
         features=["place=x, or so", "place=y, or so", "place=z, or so"],
+    ),
+    "separator said to Excel": Case(
+        "\ufeffsep=;\r\n" + PLAIN.replace(",", ";"),
+        '"sep=,"\n# a remark\n' + edges(word),
+        says=("semicolon separated, a header", "comma separated"),
+        features=["size"],
+        check=standardised(),
     ),
     "separator said": Case(
         PLAIN.replace(",", "~"),
@@ -411,6 +418,11 @@ GOOD: dict[str, Case] = {
 }
 
 
+def reading_lines(graph: Graph) -> list[str]:
+    said = reading_words(graph)
+    return said["notes"] + said["columns"]
+
+
 def read(case: Case, folder: Path, **more: Any) -> Graph:
     for name, content in (("e.csv", case.edges), ("n.csv", case.nodes)):
         data = content if isinstance(content, bytes) else content.encode()
@@ -480,6 +492,12 @@ BAD: dict[str, tuple[Case, tuple[str, ...]]] = {
     "both files": (
         Case("id,size\na,1\nb,2,3\n", b"source,target\n\x00"),
         (r"2 problems", r"n\.csv: line 3 has 3 cells", r"e\.csv: .*"),
+    ),
+    "files of Excel": (
+        Case(
+            b"PK\x03\x04\x14\x00" + b"\x00" * 24 + b"xl/workbook.xml", b"\xd0\xcf\x11\xe0\xa1\xb1"
+        ),
+        (r"n\.csv: is an Excel file; save the sheet as CSV", r"e\.csv: is an Excel file"),
     ),
     "both headers": (
         Case("id,z,z\na,1,2\n", "source,source\na,b\n"),

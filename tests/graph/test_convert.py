@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from djgnn.errors import InputError
+from djgnn.errors import InputError, ReadingWarning
 from djgnn.graph import Graph
 from djgnn.graph.convert import compact, overflow_remark
 
@@ -93,6 +93,14 @@ def test_networkx_keeps_names_classes_and_direction() -> None:
     assert out.x[:, 0].tolist() == [1, 2.5, 3]
     assert Graph.from_networkx(nx.DiGraph([(0, 1)])).num_edges == 1
     assert Graph.from_networkx(nx.empty_graph(3)).num_edges == 0
+
+
+def test_attributes_of_networkx_that_are_not_used_are_warned_of() -> None:
+    g = nx.path_graph(3)
+    nx.set_node_attributes(g, {0: {"age": 3.0, "kind": "a"}, 1: {"size": 1, "kind": "b"}})
+    with pytest.warns(ReadingWarning, match=r"2 node attributes are not used.*\(got age, size\)"):
+        assert Graph.from_networkx(g, label="kind").num_features == 0
+    assert Graph.from_networkx(g, label="kind", features=()).num_features == 0
 
 
 def test_networkx_vectors_and_errors() -> None:

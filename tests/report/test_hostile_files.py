@@ -88,6 +88,7 @@ def test_a_damaged_card_is_refused(copy: Path, field: str, value: Any, wants: st
         ("label_next", [{"node": "a", "prediction": "b", "probability": 7, "neighbours": 1}]),
         ("thresholds", {"a": [5]}),
         ("pr_curve", {"a": {"recall": ["x"]}}),
+        ("reading", {"notes": [], "columns": [{}], "warnings": []}),
         ("importance", [{"group": "a", "drop": "<b>"}]),
     ],
 )

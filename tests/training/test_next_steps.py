@@ -100,6 +100,8 @@ def test_that_no_label_looks_wrong_and_no_column_matters_is_said(tmp_path: Path)
     useful = {"group": "c", "drop": 0.2, "error": 0.05}  # surer than the first, which drops more
     (line,) = next_lines({"importance": [columns[0], useful]}, tmp_path)
     assert line == "matters most: c (0.2 points without it)"
+    guessed = {"importance": [columns[0], useful], "verdict": {"at_chance": True}}
+    assert next_lines(guessed, tmp_path) == []
 
 
 def test_without_folds_the_test_part_is_looked_at_and_else_validation() -> None:

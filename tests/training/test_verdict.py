@@ -140,6 +140,15 @@ def test_chance_is_called_chance(metric: str) -> None:
     sure = verdict(graph, fitted, 0, EPOCHS)
     assert sure["expected"] == pytest.approx(100)
     assert not any("at chance" in text for text in sure["warnings"])
+    assert (found["at_chance"], sure["at_chance"]) == (True, False)
+
+
+def test_that_nothing_helps_is_not_said_beside_a_better_score() -> None:
+    graph, fitted = cross_fitted(0.0, {"propagation": 1.0}, known=5)
+    found = verdict(graph, fitted, 0, EPOCHS)
+    assert found["propagation"] > found["largest_class"] > found["measured"]
+    said = "It is not ahead of guessing the largest class by more than chance."
+    assert found["text"].endswith(f"label propagation: {found['propagation']:.1f}. {said}")
 
 
 @pytest.mark.parametrize("right", [0.0, 0.5, 0.9, 0.99, 1.0])

@@ -39,7 +39,8 @@ def explain(
     try:
         number = stored.graph.index_of(node)
     except InputError as error:
-        raise InputError(f"{run}: {error}") from error
+        only = "only nodes of the fitted graph can be explained, not later ones"
+        raise InputError(f"{run}: {only}; {error}") from error
     shares, found = stored.probabilities[number].tolist(), stored.explain(number)
     chances = dict(zip(stored.graph.classes(), shares, strict=True))
     if not as_json:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from rich.console import Console
 from rich.progress import Progress
-from scipy.sparse import issparse
 from torch import nn
 
 from djgnn.cli.memory import (
@@ -31,7 +30,7 @@ from djgnn.model import DJExperts
 from djgnn.model.experts import ExpertOperators, main_network
 from djgnn.training.card import REPORT, RESULT, amend_card, check_files, is_sealed, read_card
 from djgnn.training.checkpoint import Checkpoint, fingerprint, threads_before
-from djgnn.training.claim import check_space, claimed
+from djgnn.training.claim import check_space, claimed, needed_bytes
 from djgnn.training.config import RunConfig
 from djgnn.training.conformal import Promise
 from djgnn.training.distributed import Group, join
@@ -45,8 +44,6 @@ from djgnn.training.run import train
 from djgnn.training.threads import suitable_threads
 
 LAUNCH = "launch"
-PAGE_BYTES, CHECKPOINT_COPIES = 2**23, 5
-"""A usual page; weights, those of the best epoch, two moments, and the weights of the run."""
 
 NOT_RECORDED = (
     "--record: nothing was kept, for it is of jumps, and no expert with jumps has a weight here; "
@@ -81,14 +78,14 @@ def fit_source(
         options = dataclasses.replace(options, resume=resume)
         group.shared(lambda: _check_out(options))
         config = recipe.resolve(source.dataset)
-        graph, config = shared_graph(source, config, options, group, bar, ahead)
+        graph, config, reading = shared_graph(source, config, options, group, bar, ahead)
         before = threads_before(checkpoint_folder(out)) if options.resume else None
         where = group.together(lambda: group.device(options.device))
         threads = group.shared(lambda: held.enter_context(suitable_threads(graph, where, before)))
         held.enter_context(suitable_threads(graph, where, threads))
         card = group.shared(lambda: _finished(graph, config, options, bar))
         if card is None:
-            card = run_fit(graph, config, options, group, bar)
+            card = run_fit(graph, config, options, group, bar, reading)
     return card, group.first
 
 
@@ -214,11 +211,12 @@ def run_fit(
     options: FitOptions,
     group: Group | None = None,
     bar: Stages | None = None,
+    reading: Mapping[str, list[str]] | None = None,
 ) -> dict[str, Any]:
     """Train, write the run folder, print what came out and where it is.
 
     Every process of a group calls it; the first one writes and prints. Without a `bar` it shows
-    no progress.
+    no progress. `reading` is of `say_reading`, for the card.
 
     Returns:
         The card of the run.
@@ -226,13 +224,15 @@ def run_fit(
     group = group or Group()
     quiet = options.quiet or options.as_json or not group.first
     bar = bar or Stages(Progress(disable=True))
-    card, known = _train_and_write(graph, config, options, group, bar)
+    more = {} if reading is None else {"reading": reading}
+    card, known = _train_and_write(graph, config, options, group, bar, more)
     console, result = Console(highlight=False, quiet=quiet), card["result"]
     judged = card.get("verdict")
     if judged is not None:
         console.print(escape(judged["text"]), soft_wrap=True)
     for text in [] if quiet or judged is None else judged["warnings"]:
         warn(text)
+    took = sum(phase["seconds"] for phase in card["phases"] if phase["name"] == "training")
     test = "" if result["test"] is None else f", test {result['test']:.2f}"
     what, most = f"epoch {result['epoch']}", max(card["alpha"].items(), key=lambda pair: pair[1])
     if card["experts"]:
@@ -242,7 +242,7 @@ def run_fit(
     console.print(
         f"[bold]{escape(graph.name)}[/bold]: {graph.metric} "
         f"{part} {result['validation']:.2f}{test} "
-        f"({what}, chosen on {by} nodes; {result['seconds']:.1f} s)",
+        f"({what}, chosen on {by} nodes; {took:.1f} s)",
         soft_wrap=True,
     )
     console.print(f"predictions: {escape(str(options.out / 'predictions.csv'))}")
@@ -258,19 +258,15 @@ def run_fit(
     return card
 
 
-def needed_bytes(graph: Graph, module: nn.Module) -> int:
-    """About what a run and its checkpoints take on the disk."""
-    x: Any = graph.x
-    arrays = (graph.edge_index, graph.edge_weight, x.data if issparse(x) else x, graph.y)
-    stored = sum(0 if array is None else int(array.nbytes) for array in arrays)
-    weights = sum(int(value.nbytes) for value in module.state_dict().values())
-    table = graph.num_nodes * (80 + 10 * graph.num_classes)
-    return PAGE_BYTES + stored + table + CHECKPOINT_COPIES * weights
-
-
 def _train_and_write(
-    graph: Graph, config: RunConfig, options: FitOptions, group: Group, bar: Stages
+    graph: Graph,
+    config: RunConfig,
+    options: FitOptions,
+    group: Group,
+    bar: Stages,
+    more: Mapping[str, Any],
 ) -> tuple[dict[str, Any], list[Answers]]:
+    """The card of a run, with `more` fields, and what it says, if that is at hand."""
     where = group.together(lambda: group.device(options.device))
     module, inputs = build_djgnn(config, graph, where, group)
     if not group.alone:
@@ -324,7 +320,7 @@ def _train_and_write(
     if recorder is not None and recording is None and group.first:
         warn(NOT_RECORDED)
     promise, sets = _promise(options), (options.coverage, options.coverage_by)
-    more: dict[str, Any] = {"threads": torch.get_num_threads()}
+    more = {**more, "threads": torch.get_num_threads()}
     if options.importance is not False and group.alone:
         wanted = bool(options.importance)
         more |= importance(graph, config, fitted, inputs, options.split, wanted, options.seed)

@@ -14,6 +14,8 @@ from djgnn.cli.source import Source, load, say_reading
 from djgnn.cli.terminal import escape, print_json, warn, wide_console
 from djgnn.errors import InputError
 
+UNLABELLED = " No node has a label: name the column of the classes with --label."
+
 
 @with_options
 def inspect(
@@ -27,20 +29,18 @@ def inspect(
     """What a graph is like: size, twins, leaks, heterophily, and what a fit on it would cost."""
     start = perf_counter() - process_time()  # of the process, if it had a core to itself
     from djgnn.cli.memory import largest_block, training_memory
-    from djgnn.graph.convert import overflow_remark, scale_remark
     from djgnn.report.graph_card import measure_graph
     from djgnn.training.estimate import estimate
     from djgnn.training.folds import with_splits
     from djgnn.training.inputs import choose_device
 
     config, graph = recipe.resolve(source.dataset), load(source)
-    warn(overflow_remark(graph) or scale_remark(graph))
-    say_reading(graph, as_json)
+    said = say_reading(graph, as_json)
     if cost:  # a fit imports it as well: not counted among the measures
         import_module("sklearn.cluster")
     read = perf_counter() - start
     with Console(stderr=True).status("measuring the graph") as status:
-        found = {**measure_graph(graph, seed), "cost": None}
+        found = {**measure_graph(graph, seed), "reading": said, "cost": None}
         measured = perf_counter() - start - read
         if cost and graph.y is not None:
             status.update("training for a moment, to tell what a fit costs here (--no-cost)")
@@ -85,9 +85,10 @@ def _print(found: dict[str, Any]) -> None:
             "measure memory; read them beside a version without duplicates."
         )
     if found["heterophily"] is None:
+        hint = "" if found["labels"]["known"] or not found["reading"]["notes"] else UNLABELLED
         console.print(
             "Left out: homophily, label informativeness and R need edges between labelled nodes "
-            "of two classes."
+            f"of two classes.{hint}"
         )
 
 

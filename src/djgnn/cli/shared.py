@@ -7,10 +7,8 @@ import numpy as np
 from djgnn.cli.options import FitOptions
 from djgnn.cli.source import Source, load, say_reading
 from djgnn.cli.stages import Stages
-from djgnn.cli.terminal import warn
 from djgnn.errors import InputError
 from djgnn.graph import Graph, reading_of
-from djgnn.graph.convert import overflow_remark, scale_remark
 from djgnn.graph.table_rules import shorten, trained_columns
 from djgnn.training.config import RunConfig
 from djgnn.training.distributed import Group
@@ -25,29 +23,28 @@ def shared_graph(
     group: Group,
     bar: Stages,
     ahead: Callable[[], Graph] | None = None,
-) -> tuple[Graph, RunConfig]:
-    """The graph with its splits and their configuration; the first process reads and has it.
+) -> tuple[Graph, RunConfig, dict[str, list[str]]]:
+    """The graph with its splits, their configuration, and what `say_reading` says of it.
 
-    The others have labels and splits of all nodes, and get their own rows later. `ahead` is of
-    `read_ahead`.
+    The first process reads and has it. The others have labels and splits of all nodes, and get
+    their own rows later. `ahead` is of `read_ahead`.
 
     Raises:
         InputError: If it cannot be read or trained on.
     """
     whole = []
 
-    def read() -> tuple[Graph, RunConfig]:
+    def read() -> tuple[Graph, RunConfig, dict[str, list[str]]]:
         graph = load(source, ahead=ahead)
         bar.stage("checking")
         _check_trainable(graph, source)
         graph, chosen = with_splits(graph, config, options.folds, options.seed)
-        warn(overflow_remark(graph) or scale_remark(graph))
-        say_reading(graph, options.quiet or options.as_json)
+        said = say_reading(graph, options.quiet or options.as_json)
         whole.append(graph)
-        return (graph if group.alone else without_rows(graph)), chosen
+        return (graph if group.alone else without_rows(graph)), chosen, said
 
-    known, chosen = group.shared(read)
-    return (whole[0] if group.first else known), chosen
+    known, chosen, said = group.shared(read)
+    return (whole[0] if group.first else known), chosen, said
 
 
 def _check_trainable(graph: Graph, source: Source) -> None:

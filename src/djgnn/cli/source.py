@@ -12,7 +12,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
 from djgnn.cli.options import Data, File, Text, Texts, check_choice, option
-from djgnn.cli.terminal import printable, warnings_once
+from djgnn.cli.terminal import printable, warn, warnings_once
 from djgnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -158,11 +158,14 @@ def load(
         raise InputError(
             "give either --dataset NAME, --graph FILE, or --edges FILE and --nodes FILE"
         )
-    with warnings_once(with_flags):
+    with warnings_once(with_flags) as warned:
         if source.dataset is not None:
             _refuse(source, f"--dataset {source.dataset}", "metric")
             return Graph.load(source.dataset, data=source.data)
         graph = _read(source, {**(reading or {}), **source.columns(), "others": others}, ahead)
+    if warned and "tables" in graph.card:
+        tables = {**graph.card["tables"], "warnings": warned}
+        graph = replace(graph, card={**graph.card, "tables": tables})
     if source.metric is None:
         return graph
     if source.metric in BINARY and graph.num_classes != 2:
@@ -173,12 +176,22 @@ def load(
     return replace(graph, card={**graph.card, "metric": source.metric})
 
 
-def say_reading(graph: Graph, quiet: bool) -> None:
-    """Print how tables were read and what was done with each column, on standard error."""
-    from djgnn.graph.table_rules import reading_lines
+def say_reading(graph: Graph, quiet: bool) -> dict[str, list[str]]:
+    """Print how tables were read and what was done with each column, on standard error.
 
-    for line in [] if quiet else reading_lines(graph):
-        print(printable(with_flags(line)), file=sys.stderr)
+    Returns:
+        The same for files: `notes`, `columns`, and all `warnings`; without control characters.
+    """
+    from djgnn.graph.convert import overflow_remark, scale_remark
+    from djgnn.graph.table_rules import reading_words
+
+    remark, said = overflow_remark(graph) or scale_remark(graph), reading_words(graph)
+    warn(remark)
+    said["warnings"] += [remark] if remark else []
+    said = {what: [printable(with_flags(line)) for line in lines] for what, lines in said.items()}
+    for line in [] if quiet else said["notes"] + said["columns"]:
+        print(line, file=sys.stderr)
+    return said
 
 
 def with_flags(text: str) -> str:

@@ -67,16 +67,22 @@ def warn(text: str | None) -> None:
 
 
 @contextmanager
-def warnings_once(reword: Callable[[str], str] = str) -> Iterator[None]:
-    """Print each warning of this package in one line, and only once, as `reword` puts it."""
+def warnings_once(reword: Callable[[str], str] = str) -> Iterator[list[str]]:
+    """Print each warning of this package in one line, and only once, as `reword` puts it.
+
+    Gives a list that has them in the end.
+    """
+    said: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DJGNNWarning)
         try:
-            yield
+            yield said
         finally:
             ours = [w for w in caught if issubclass(w.category, DJGNNWarning)]
-            for text in dict.fromkeys(" ".join(str(w.message).splitlines()) for w in ours):
-                warn(reword(text))
+            texts = dict.fromkeys(" ".join(str(w.message).splitlines()) for w in ours)
+            said += map(reword, texts)
+            for text in said:
+                warn(text)
     for other in caught:
         if other not in ours:
             warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)

@@ -1,5 +1,6 @@
 """Graphs of other libraries (PyG, scipy, networkx), and how features are stored."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,10 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from djgnn.errors import InputError
+from djgnn.errors import InputError, ReadingWarning
 from djgnn.graph.checks import MASKS
 from djgnn.graph.graph import Graph
 from djgnn.graph.labels import class_order, is_unknown
+from djgnn.graph.table_rules import shorten
 
 SPARSE_BELOW = 0.25
 SPARSE_COLUMNS = 32
@@ -219,7 +221,8 @@ def from_networkx(
 
     Args:
         g: Graph, DiGraph, or their multigraphs; parallel edges are kept.
-        features: Node attributes that are numbers, in this order; or one that is a vector.
+        features: Node attributes that are numbers, in this order; or one that is a vector. No
+            other is used, which is warned of where there are any and none is named; ``()`` = none.
         label: Node attribute with the class, any value; missing, None, NaN, "" or -1 = unknown.
         weight: Edge attribute with the weight; an edge without it has weight 1.
         name: Name of the graph.
@@ -249,7 +252,7 @@ def from_networkx(
         edge_index=np.array([e[:2] for e in ends], dtype=np.int64).reshape(-1, 2).T,
         num_nodes=len(index),
         edge_weight=np.array([e[2] for e in ends]) if weight and ends else None,
-        x=_attributes(g, features),
+        x=_attributes(g, features, label),
         y=y,
         node_names=tuple(str(node) for node in index),
         class_names=classes,
@@ -257,8 +260,20 @@ def from_networkx(
     )
 
 
-def _attributes(g: Any, features: str | Sequence[str] | None) -> Any:
+def _attributes(g: Any, features: str | Sequence[str] | None, label: str | None) -> Any:
+    """The features of the nodes, ``None`` if none are named."""
     if features is None:
+        said = (pair for _, attributes in g.nodes(data=True) for pair in attributes.items())
+        given = {str(name) for name, value in said if value is not None}
+        if others := sorted(given - {label}):
+            warnings.warn(
+                f"features: {len(others)} node attributes are not used; name them, or hand the "
+                "networkx graph itself to DJClassifier, which uses all; features=() means none "
+                f"(got {shorten(others)})",
+                ReadingWarning,
+                stacklevel=4,
+            )
+    if not features:
         return None
     names = [features] if isinstance(features, str) else list(features)
     rows: list[Any] = []

@@ -75,6 +75,8 @@ def one_per_node(y: Any, size: int, rows: str = "one label per node") -> NDArray
 def in_order(y: Any, names: Sequence[str]) -> NDArray[Any]:
     """Labels in the order of the nodes, given one per node or as a mapping from names.
 
+    A series of pandas whose index has the names is such a mapping.
+
     Raises:
         InputError: If there is not one label per node, or one is of a node that is not there.
 
@@ -82,7 +84,7 @@ def in_order(y: Any, names: Sequence[str]) -> NDArray[Any]:
         >>> in_order({"b": 1}, ("a", "b")).tolist()
         [None, 1]
     """
-    if not isinstance(y, Mapping):
+    if not isinstance(y, Mapping) and not _is_by_name(y, names):
         return one_per_node(y, len(names))
     given = {str(node): label for node, label in y.items()}
     strangers = given.keys() - set(names)
@@ -92,6 +94,35 @@ def in_order(y: Any, names: Sequence[str]) -> NDArray[Any]:
             f"as {names[0]!r} ({len(strangers)} such entries)"
         )
     return as_objects([given.get(name) for name in names])
+
+
+def _is_by_name(y: Any, names: Sequence[str]) -> bool:
+    """Whether labels are a series whose index has the names of the nodes, in another order.
+
+    Raises:
+        InputError: If the index has some of the names, some twice, or may as well count rows.
+    """
+    index: Any = getattr(y, "index", None)
+    if not hasattr(index, "tolist") or not hasattr(y, "items") or np.ndim(y) != 1:
+        return False
+    keys: list[Any] = index.tolist()
+    given, rows = [str(key) for key in keys], [str(row) for row in range(len(names))]
+    text = any(isinstance(key, str) for key in keys)
+    if given == list(names) or (given == rows and not text):
+        return False
+    met, once = set(given) & set(names), len(set(given)) == len(given)
+    if once and len(met) == len(given) == len(names):
+        if text or met != set(rows) or list(names) == rows:
+            return True
+        problem = "has the names of the nodes, but may as well count rows"
+    elif text and met:
+        problem = f"has {len(met)} of {len(names)} nodes" if once else "has a node twice"
+    else:
+        return False
+    raise InputError(
+        f"y: its index {problem}; give y.to_dict() to go by name, others being unknown, or "
+        f"y.to_numpy() to go by the order of the nodes (got {given[0]!r}, ..)"
+    )
 
 
 def as_objects(values: Sequence[Any]) -> NDArray[Any]:

@@ -38,7 +38,7 @@ class Reading(TypedDict):
     Roles name their column, ``""`` = none. Columns are what the encoders learned, see
     :mod:`djgnn.graph.encoders`; version 0.1 wrote `features` instead, each with its categories,
     ``None`` for numbers. Unused are the other columns of the node table. Notes say in words how the
-    files were read.
+    files were read, warnings what was doubtful, where a command read them.
     """
 
     roles: dict[str, str]
@@ -49,6 +49,7 @@ class Reading(TypedDict):
     duplicates: str
     unknown: list[str]
     notes: NotRequired[list[str]]
+    warnings: NotRequired[list[str]]
 
 
 class TableOptions(TypedDict, total=False):
@@ -269,12 +270,16 @@ def trained_columns(reading: Reading) -> list[str]:
     return [name for name, _ in reading.get("features", ())]
 
 
-def reading_lines(graph: Graph) -> list[str]:
-    """How the tables of a graph were read, and what was done with each column, in words."""
+def reading_words(graph: Graph) -> dict[str, list[str]]:
+    """How the tables of a graph were read: `notes` on files, on `columns`, and `warnings`."""
     from djgnn.graph.encoders import lines_of, stored_encoders
 
     known = reading_of(graph).get("known")
-    return [] if known is None else [*known.get("notes", ()), *lines_of(stored_encoders(known))]
+    if known is None:
+        return {"notes": [], "columns": [], "warnings": []}
+    notes, warned = known.get("notes", ()), known.get("warnings", ())
+    columns = lines_of(stored_encoders(known))
+    return {"notes": [*notes], "columns": columns, "warnings": [*warned]}
 
 
 def column_groups(graph: Graph) -> dict[str, NDArray[np.int64]]:

@@ -19,6 +19,9 @@ SEPARATORS = {"tab": "\t", "semicolon": ";", "comma": ",", "bar": "|", "space": 
 START = 2**16
 LINES = 100
 ROWS = 1000
+OLD_EXCEL = b"\xd0\xcf\x11\xe0"
+TOLD = re.compile(rb'"?sep=([\t -~])"?\r?\n', re.IGNORECASE)
+"""The first line by which Excel is told the separator."""
 PREAMBLE = re.compile(rb"((#(?![,;\t|\"])|%)[^\n]*\n|[ \t\r]*\n)+")
 QUOTED = re.compile(r'"[^"]*"')
 USUAL = frozenset(name for names in USUAL_NAMES.values() for name in names)
@@ -63,7 +66,8 @@ class Table:
 def read_text(file: Path, separator: str | None = None) -> Table:
     """Read a text file in one pass, text as text, so that an id such as ``007`` stays what it is.
 
-    Comments before the table (``#`` or ``%``) and blank lines are skipped. What is not UTF-8 is
+    Comments before the table (``#`` or ``%``) and blank lines are skipped, and so is a first line
+    ``sep=;``, which names the separator. What is not UTF-8 is
     read as UTF-16 if it says so, else as Windows' western European letters.
 
     Args:
@@ -75,11 +79,7 @@ def read_text(file: Path, separator: str | None = None) -> Table:
     """
     with file.open("rb") as stream:
         start = stream.read(START)
-    if start.startswith(PACKED):  # polars would unpack it, whatever its size
-        raise InputError(
-            f"{file}: is compressed; unpack it first, or put another column first "
-            f"(got bytes {start[:4]!r})"
-        )
+    _check_plain(file, start)
     source: Path | bytes = file
     how = ""
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -93,7 +93,9 @@ def read_text(file: Path, separator: str | None = None) -> Table:
     start = start.removeprefix(b"\xef\xbb\xbf")
     if not start.strip():
         raise InputError(f"{file}: is empty; it needs a header line and rows (got no data)")
-    comments = PREAMBLE.match(start)
+    told = TOLD.match(start)
+    separator = separator or (told[1].decode("ascii") if told else None)
+    comments = PREAMBLE.match(start, told.end() if told else 0) or told
     preamble = start[: comments.end()] if comments else b""
     mark = SEPARATORS.get(separator or "", separator) or _separator(file, start[len(preamble) :])
     if len(mark) != 1 or not mark.isascii():
@@ -115,6 +117,17 @@ def read_text(file: Path, separator: str | None = None) -> Table:
         head = pl.DataFrame([titles], schema=frame.schema, orient="row")
         return replace(table, frame=head.vstack(frame)).named(True)
     return table
+
+
+def _check_plain(file: Path, start: bytes) -> None:
+    """Refuse a packed file, which polars would unpack whatever its size, and one of Excel."""
+    problem = ""
+    if start.startswith(PACKED):
+        problem = "is compressed; unpack it first, or put another column first"
+    elif start.startswith(OLD_EXCEL) or (start.startswith(b"PK\x03\x04") and b"xl/" in start):
+        problem = "is an Excel file; save the sheet as CSV ('CSV UTF-8') and give that file"
+    if problem:
+        raise InputError(f"{file}: {problem} (got bytes {start[:4]!r})")
 
 
 def _separator(file: Path, start: bytes) -> str:

@@ -95,12 +95,12 @@ def theory_payload(data: RunData, card: dict[str, Any] | None = None) -> dict[st
 
 
 def advice(card: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a card for those who act on a run: verdict, sets and next steps.
+    """The fields of a card for those who act on a run: verdict, sets, reading, next steps.
 
     They are ``None`` where there is nothing, as in older runs; every suspect says whether its label
     looks wrong.
     """
-    keys = ("verdict", "sets", *NextSteps.__annotations__)
+    keys = ("verdict", "sets", "reading", *NextSteps.__annotations__)
     found = {key: card.get(key) or None for key in keys}
     doubted = card.get("suspects") or ()
     rows = [{**row, "looks_wrong": Suspect(**row).looks_wrong} for row in doubted]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from djgnn.errors import DJGNNWarning, InputError
 from djgnn.graph import Graph
 from djgnn.graph.given import bare, is_graph, labelled_graph, node_numbers
-from djgnn.graph.labels import as_objects, codes_of, one_per_node, unknown_among
+from djgnn.graph.labels import as_objects, codes_of, in_order, one_per_node, unknown_among
 from djgnn.training.conformal import Promise, adaptive_scores, draws, sets_within, thresholds
 from djgnn.training.stored import StoredModel
 
@@ -101,7 +101,7 @@ def accuracy(stored: StoredModel, asked: Any, y: Any = None, weight: Any = None)
     if y is None:
         found, truth = _not_learned(stored, found)
     else:
-        truth = _given(found, y)
+        truth = _given(found, y, asked is None or is_graph(asked))
     known = ~unknown_among(truth)
     if not known.any():
         raise InputError("y: no label is known; give some to compare with")
@@ -158,11 +158,12 @@ def _own(found: Answer) -> NDArray[Any]:
     return as_objects([*found.own_classes.tolist(), None])[found.graph.y[found.nodes]]
 
 
-def _given(found: Answer, y: Any) -> NDArray[Any]:
+def _given(found: Answer, y: Any, by_name: bool) -> NDArray[Any]:
     """Labels as they are given; ``graph.y`` of a graph with names of classes means these names."""
-    n = found.graph.num_nodes
-    whole = hasattr(y, "__len__") and len(y) == n
-    labels = _rows(found, one_per_node(y, n if whole else found.nodes.size))
+    names = found.graph.names()
+    if not (hasattr(y, "__len__") and len(y) == len(names)):
+        names = [names[node] for node in found.nodes]
+    labels = _rows(found, in_order(y, names) if by_name else one_per_node(y, len(names)))
     coded = labels.dtype.kind in "iu" and found.own_classes.dtype.kind == "U"
     same = found.graph.y is not None and np.array_equal(labels, found.graph.y[found.nodes])
     return _own(found) if coded and same else labels

@@ -68,6 +68,12 @@ class _Jumps(TypedDict):
     dropped: list[checking.Text]
 
 
+class _Reading(TypedDict):
+    notes: list[checking.Text]
+    columns: list[checking.Text]
+    warnings: list[checking.Text]
+
+
 class Phase(TypedDict):
     """What a phase of `djgnn fit` took: seconds, and the most memory that was in use in it."""
 
@@ -94,6 +100,7 @@ class Card(NextSteps):
     jumps: NotRequired[list[_Jumps] | None]
     verdict: NotRequired[Verdict | None]
     sets: NotRequired[SetsCard | None]
+    reading: NotRequired[_Reading]
     fingerprint: NotRequired[checking.Text]
     threads: NotRequired[checking.Count]
     phases: NotRequired[list[Phase]]

@@ -7,12 +7,19 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from scipy.sparse import issparse
+from torch import nn
 
 from djgnn.errors import InputError, OutputError
+from djgnn.graph import Graph
 from djgnn.training.card import REPORT, RESULT
 
 TRIED = 2**16
 """Bytes that are written to see whether writing works."""
+PAGE_BYTES, CHECKPOINT_COPIES = 2**23, 5
+"""A usual page; weights, those of the best epoch, two moments, and the weights of the run."""
 
 
 @contextmanager
@@ -47,6 +54,16 @@ def claimed(path: str | Path) -> Iterator[None]:
         for place in made:
             with suppress(OSError):  # something is in it now
                 place.rmdir()
+
+
+def needed_bytes(graph: Graph, module: nn.Module) -> int:
+    """About what a run and its checkpoints take on the disk."""
+    x: Any = graph.x
+    arrays = (graph.edge_index, graph.edge_weight, x.data if issparse(x) else x, graph.y)
+    stored = sum(0 if array is None else int(array.nbytes) for array in arrays)
+    weights = sum(int(value.nbytes) for value in module.state_dict().values())
+    table = graph.num_nodes * (80 + 10 * graph.num_classes)
+    return PAGE_BYTES + stored + table + CHECKPOINT_COPIES * weights
 
 
 def check_space(path: str | Path, needed: int) -> None:

@@ -86,7 +86,7 @@ def next_lines(card: dict[str, Any], folder: Path) -> list[str]:
         found.append(f"label these next: {folder / LABEL_NEXT}")
     measured = card.get("importance", ())
     matter = [each for each in measured if each["drop"] > 2 * each["error"]]
-    for each in matter[:1]:
+    for each in [] if (card.get("verdict") or {}).get("at_chance") else matter[:1]:
         found.append(f"matters most: {each['group']} ({each['drop']:.1f} points without it)")
     if measured and not matter:
         found.append("no column matters: shuffling one lowers the score by no more than chance")

@@ -7,7 +7,7 @@ but for what averaging adds (:mod:`djgnn.training.evidence`).
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 import torch
@@ -60,6 +60,7 @@ class Verdict(TypedDict):
     features: checking.Score | None
     propagation: checking.Score | None
     graph_helps: bool | None
+    at_chance: NotRequired[bool]
     warnings: list[checking.Text]
 
 
@@ -131,9 +132,10 @@ def verdict(graph: Graph, fitted: Fitted, split: int, epochs: int) -> dict[str, 
         "source": held.source,
         **{who: held.score(who) for who in ("largest_class", "features", "propagation")},
         "graph_helps": helps,
+        "at_chance": chance,
     }
-    found["text"] = _text(found, chance, 1 if fitted.evidence is None else fitted.evidence.members)
-    found["warnings"] = _warnings(found, graph, fitted, labels, epochs, chance)
+    found["text"] = _text(found, 1 if fitted.evidence is None else fitted.evidence.members)
+    found["warnings"] = _warnings(found, graph, fitted, labels, epochs)
     return found
 
 
@@ -204,7 +206,7 @@ def _interval(held: _Held, expected: float, unknown: int, error: float) -> tuple
     return max(0.0, min(low, expected)), min(100.0, max(high, expected))
 
 
-def _text(found: Mapping[str, Any], chance: bool, members: int) -> str:
+def _text(found: Mapping[str, Any], members: int) -> str:
     unit = "%" if found["metric"] == "accuracy" else f" {METRIC_NAMES[found['metric']]}"
     names = {
         "largest_class": "guessing the largest class",
@@ -214,8 +216,13 @@ def _text(found: Mapping[str, Any], chance: bool, members: int) -> str:
     beside = [f"{name}: {found[k]:.1f}" for k, name in names.items() if found[k] is not None]
     end = {True: " The graph helps.", False: " The graph does not help: features alone do as well."}
     last = end.get(found["graph_helps"], "")
-    if chance:
+    if found["at_chance"]:
+        others = [found[who] or 0.0 for who in ("features", "propagation")]
+        ahead = max(others) > (found["largest_class"] or 0.0) + LEAST_GAIN
         last = " Nothing helps: it is no better than guessing the largest class."
+        last = (
+            " It is not ahead of guessing the largest class by more than chance." if ahead else last
+        )
     said, made = "; ".join(beside), ""
     if abs(found["gain"]) >= LEAST_GAIN:
         made = (
@@ -234,11 +241,10 @@ def _warnings(
     fitted: Fitted,
     labels: NDArray[np.int64],
     epochs: int,
-    chance: bool,
 ) -> list[str]:
     """Warnings about a run, each with what to do."""
     said, y = [], np.asarray(graph.y)
-    if chance:
+    if found["at_chance"]:
         said.append(
             "the expected score is at chance; look for columns or edges that have to do with the "
             "label, and check that the label is the right column"

@@ -3,7 +3,7 @@
 
 const EXPERT_WORDS = {
   shares: "how common each class is", propagation: "labels passed along the edges", boosting: "boosted trees on features, neighbours and place in the graph",
-  forest: "a forest of random trees on the same", profile: "features, degrees and labels of neighbours",
+  forest: "a forest of random trees on features, neighbours and place in the graph", profile: "features, degrees and labels of neighbours",
   features: "the node's own features", given: "neighbours along the edges", transposed: "neighbours against the edges", symmetric: "neighbours in both directions",
   hops: "neighbourhoods of up to three steps", diffusion: "diffusion over ten steps", rows: "whom the node links to", columns: "who links to the node",
   deep: "a deep network over the edges", jumps: "nodes in similar places (jumps)", joint: "jumps, neighbours and links at once (the paper's network)",
@@ -59,7 +59,8 @@ views.push(function importanceView() {
     const error = g.error === null || g.error === undefined ? "" : ` ± ${g.error.toFixed(1)}`;
     place.append(...bar(outside(g.group), Math.max(0, g.drop || 0) / most, `${fixed(g.drop, 1)}${error}`, COLOURS[0]));
   }
-  if (!DATA.importance.some((g) => g.drop > 2 * g.error)) place.before(el("p", { class: "note", text: "No column matters: shuffling one lowers the score by no more than chance." }));
+  if (DATA.verdict && DATA.verdict.at_chance) place.before(el("p", { class: "note", text: "The score is at chance, so these differences mean little." }));
+  else if (!DATA.importance.some((g) => g.drop > 2 * g.error)) place.before(el("p", { class: "note", text: "No column matters: shuffling one lowers the score by no more than chance." }));
 });
 
 views.push(function expertsView() {
