@@ -65,7 +65,8 @@ def fit_source(
     Returns:
         The card of the run, and whether this is the process that prints it.
     """
-    out, overwrite = options.out, options.overwrite
+    out, overwrite = options.out.expanduser(), options.overwrite
+    options = dataclasses.replace(options, out=out)
     _promise(options)
     quiet = options.quiet or options.as_json
     with (
@@ -151,7 +152,7 @@ def _finished(
     check_files(out, card, REPORT)
     sets = (options.coverage, options.coverage_by)
     if card.get("fingerprint") != _asked(graph, config, options, sets):
-        if checkpoint_folder(out).exists():  # of a run that was to replace it
+        if any(checkpoint_folder(out).glob("*")):  # of a run that was to replace it
             return None
         raise InputError(
             f"{out}: holds a finished run of other data, options or seed; name another folder, or "
@@ -192,7 +193,7 @@ def _page(
     if all(phase["name"] != "training" for phase in phases):  # of an earlier process
         before = [phase for phase in card.get("phases", ()) if phase["name"] != "report"]
         phases = [*before, *phases[-1:]]
-    return amend_card(options.out.expanduser(), card, phases=phases)
+    return amend_card(options.out, card, phases=phases)
 
 
 def is_restart(out: Path, group: Group, overwrite: bool = False) -> bool:
