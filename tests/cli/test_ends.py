@@ -117,6 +117,27 @@ def test_a_run_that_was_to_replace_another_is_resumed(
     assert read_card(run)["seed"] == 1
 
 
+def test_resuming_never_replaces_a_finished_run_of_other_options(
+    place: Path, djgnn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Path(shutil.copytree(place / "run", tmp_path / "run"))
+    (tmp_path / ".run.checkpoint").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for out in (run, Path("~/run")):
+        done = djgnn(*command(place, out, "--seed", "2", "--resume"))
+        assert done.returncode == 2
+        assert "holds a finished run of other data, options or seed" in done.stderr
+    assert read_card(run)["seed"] == 0
+
+
+@pytest.mark.parametrize("word", ["predict", "report"])
+def test_a_pipe_is_not_replaced(place: Path, djgnn: Any, tmp_path: Path, word: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    done = djgnn(word, place / "run", "--out", tmp_path / "pipe")
+    assert (done.returncode, "so it is not replaced" in done.stderr) == (2, True)
+    assert (tmp_path / "pipe").is_fifo()
+
+
 def test_a_second_fit_is_refused_and_the_first_loses_nothing(
     place: Path, djgnn: Any, tmp_path: Path
 ) -> None:
