@@ -53,6 +53,12 @@ def test_first_folder_wins(
     assert find("absent", places[0]) is None
 
 
+@pytest.mark.parametrize("name", ["a\x07", "a\x7f", "a\x9b2J"])
+def test_a_name_has_no_control_characters(name: str) -> None:
+    with pytest.raises(InputError, match="control character"):
+        find(name)
+
+
 def test_unknown_files_are_data_sets_and_keep_their_card(empty_cache: Path, tmp_path: Path) -> None:
     own = Graph(TINY.edge_index, 2, y=TINY.y, card={"metric": "roc_auc", "note": "ours"})
     write_npz(own, tmp_path / "my graph.npz")

@@ -18,8 +18,8 @@ def main() -> None:
     from djgnn.cli.failures import describe
     from djgnn.cli.memory import one_heap
     from djgnn.cli.source import with_flags
-    from djgnn.cli.terminal import plain_warnings, printable
-    from djgnn.errors import InputError, OutputError, ProcessLostError, TableError
+    from djgnn.cli.terminal import plain_warnings
+    from djgnn.errors import InputError, OutputError, ProcessLostError, TableError, printable
 
     one_heap()
     for stream in (sys.stdout, sys.stderr):

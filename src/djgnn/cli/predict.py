@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from djgnn.cli.options import Device, File, Json, Run, option, with_options
 from djgnn.cli.source import Source, load, read_ahead
-from djgnn.cli.terminal import printable, warn, warnings_once
-from djgnn.errors import InputError
+from djgnn.cli.terminal import warn, warnings_once
+from djgnn.errors import InputError, printable
 
 if TYPE_CHECKING:
     from djgnn.graph import Graph
