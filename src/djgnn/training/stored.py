@@ -67,7 +67,12 @@ class StoredModel:
         labels = self.card.get("labels")
         if labels is None:
             return own_classes(self.graph)
-        return np.array(labels["values"], dtype=np.dtype(labels["dtype"]))
+        kind = np.dtype(labels["dtype"])
+        # Texts are as wide as the longest of them: a width in a file could be any.
+        found = np.array(labels["values"], dtype=str if kind.kind == "U" else object)
+        if kind.kind not in "OUbiuf" or found.shape != (self.graph.num_classes,):
+            raise ValueError(f"labels: not those of {self.graph.num_classes} classes")
+        return found if kind.kind == "U" else found.astype(kind)
 
     @cached_property
     def structure_sha256(self) -> str:
