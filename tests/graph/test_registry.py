@@ -154,3 +154,13 @@ def test_oddities_of_the_files(data_dir: Path) -> None:
         :, 0
     ].sum() == 2485
     assert (sets["fb100_reed98"].y == -1).sum() == 97
+
+
+def test_without_a_home_the_cache_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(InputError, match="set XDG_CACHE_HOME to a folder"):
+        folders()

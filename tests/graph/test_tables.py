@@ -5,11 +5,13 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 import scipy.sparse as sp
 
 from djgnn.errors import InputError, ReadingWarning
 from djgnn.graph import Graph, read_tables
+from djgnn.graph.table_text import Table, guess_header
 
 NODES = "id,size,label\na,1,x\nb,2,y\nc,3,x\n"
 EDGES = "source,target\na,b\nb,c\n"
@@ -285,3 +287,8 @@ def test_a_first_column_that_begins_like_a_compressed_file_is_refused(read) -> N
 def test_an_unknown_option_is_refused_with_those_that_there_are(read) -> None:
     with pytest.raises(InputError, match=r"lable: no such option.*label"):
         read(lable="kind")
+
+
+def test_a_number_of_any_length_in_a_first_row_is_no_header() -> None:
+    rows = pl.DataFrame([["1" * 5000, "2", "3", "x"], ["2", "3", "4", "y"]], orient="row")
+    assert guess_header(Table("t", rows, ""), ()) is False

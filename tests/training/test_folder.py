@@ -176,6 +176,10 @@ def test_predictions_are_those_of_the_model(finished) -> None:
     assert (parts == "train").sum() == graph.split(0).train.sum()
 
 
+def test_all_files_of_a_run_have_the_same_permissions(finished) -> None:
+    assert len({file.stat().st_mode for file in finished[0].iterdir()}) == 1
+
+
 def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
     def fail() -> None:
         with new_folder(tmp_path / "run") as folder:

@@ -27,6 +27,7 @@ from djgnn.cli.stages import Stages, stages
 from djgnn.cli.terminal import escape, stoppable, warn
 from djgnn.errors import InputError
 from djgnn.graph import Graph
+from djgnn.graph.files import atomic_write, read_limited
 from djgnn.model import DJExperts
 from djgnn.model.experts import ExpertOperators, main_network
 from djgnn.training.card import REPORT, RESULT, amend_card, check_files, is_sealed, read_card
@@ -202,8 +203,8 @@ def is_restart(out: Path, group: Group, overwrite: bool = False) -> bool:
     It counts its restarts; where processes joined or left it only keeps the name of the run.
     """
     try:
-        launch = (checkpoint_folder(out) / LAUNCH).read_text("utf-8")
-    except OSError:
+        launch = read_limited(checkpoint_folder(out) / LAUNCH, 2**16).decode("utf-8", "replace")
+    except (InputError, OSError):
         # Nothing was begun yet, or all is done and the run folder is there.
         return group.restarts > 0 and not overwrite and (out / RESULT).is_file()
     return group.restarts > 0 or (group.launch not in (None, "", "none") and launch == group.launch)
@@ -283,7 +284,8 @@ def _train_and_write(
             shutil.rmtree(place, ignore_errors=True)
         if group.launch is not None:
             place.mkdir(parents=True, exist_ok=True)
-            (place / LAUNCH).write_text(group.launch, "utf-8")
+            with atomic_write(place / LAUNCH) as stream:
+                stream.write(group.launch.encode("utf-8", "replace"))
 
     group.shared(begin)
     group.shared(lambda: check_space(options.out, needed_bytes(graph, module)))

@@ -19,8 +19,8 @@ from djgnn.errors import InputError, printable
 if TYPE_CHECKING:
     from djgnn.graph import Graph
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How cells begin that spreadsheets may execute."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""How cells begin that spreadsheets may execute; the last four are full-width signs."""
 
 
 @with_options

@@ -204,9 +204,16 @@ def folders(data: str | Path | None = None) -> list[Path]:
 
 
 def cache_folder() -> Path:
-    """The user's cache: ``$XDG_CACHE_HOME/djgnn`` or ``~/.cache/djgnn``. It need not exist."""
+    """The user's cache: ``$XDG_CACHE_HOME/djgnn`` or ``~/.cache/djgnn``. It need not exist.
+
+    Raises:
+        InputError: If the user has no home.
+    """
     base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "djgnn"
+    try:
+        return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "djgnn"
+    except RuntimeError as error:
+        raise InputError(f"cache: {error}; set XDG_CACHE_HOME to a folder") from error
 
 
 def canonical(name: str) -> str:

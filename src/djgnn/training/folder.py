@@ -203,7 +203,7 @@ def run_card(
     return {
         "format": FORMAT,
         "data": {
-            "name": graph.name,
+            "name": graph.name.encode("utf-8", "replace").decode("utf-8"),  # that of a file
             "sha256": graph.content_hash,
             "num_nodes": graph.num_nodes,
             "num_edges": graph.num_edges,
