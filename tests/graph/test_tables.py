@@ -10,7 +10,8 @@ import pytest
 import scipy.sparse as sp
 
 from djgnn.errors import InputError, ReadingWarning
-from djgnn.graph import Graph, read_tables
+from djgnn.graph import Graph, read_tables, table_files
+from djgnn.graph.table_files import read_table
 from djgnn.graph.table_text import Table, guess_header
 
 NODES = "id,size,label\na,1,x\nb,2,y\nc,3,x\n"
@@ -265,6 +266,30 @@ def test_parquet_that_would_fill_the_memory_is_refused_by_its_footer(
     monkeypatch.setattr(pl, "read_parquet", lambda *_, **__: pytest.fail("was read"))
     with pytest.raises(InputError, match="50 rows and 2 columns, more than 99 cells"):
         table_files.read_table(file)
+
+
+@pytest.mark.parametrize("kind", [pl.String, pl.Categorical])
+def test_parquet_whose_text_repeats_is_refused_before_it_takes_memory(
+    kind: pl.DataType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "n.parquet"
+    text = pl.Series(["x" * 1000] * 500, dtype=kind)
+    pl.DataFrame({"id": range(500), "text": text}).write_parquet(file)
+    assert read_table(file).frame.shape == (500, 2)
+    monkeypatch.setattr(table_files, "MOST_TEXT", 499_999)
+    with pytest.raises(InputError, match=r"more text than its size .* \(got 500000 bytes\)"):
+        read_table(file)
+    monkeypatch.setattr(table_files, "TEXT_PER_BYTE", 500_000)
+    read_table(file)
+
+
+def test_lists_and_bytes_in_parquet_are_not_read(tmp_path: Path) -> None:
+    odd = {"list": [[1], [2]], "fields": [{"a": 1}, {"a": 2}], "bytes": [b"1", b"2"]}
+    pl.DataFrame({"id": [1, 2], **odd, "z": [3, 4]}).write_parquet(tmp_path / "n.parquet")
+    frame = read_table(tmp_path / "n.parquet").frame
+    assert frame.columns == ["id", *odd, "z"]
+    assert frame["z"].to_list() == [3, 4]
+    assert all(frame[name].dtype.is_nested() and not frame[name].count() for name in odd)
 
 
 TABLE = b"id,size\na,1\nb,2\n"
