@@ -5,6 +5,24 @@ from typing import Any
 
 MOST_LISTED = 20
 
+# A control character is shown by its picture (U+2400 and on), those from U+0080 by a diamond.
+_PICTURES = {
+    **{code: 0x2400 + code for code in range(0x20)},
+    0x7F: 0x2421,
+    **dict.fromkeys(range(0x80, 0xA0), 0xFFFD),
+    **dict.fromkeys(range(0xD800, 0xE000), 0xFFFD),
+}
+
+
+def printable(text: str) -> str:
+    """Text without control characters, which could move the cursor, colour or rename a window.
+
+    Example:
+        >>> printable("a\\x1b[31mb")
+        'a␛[31mb'
+    """
+    return text.translate(_PICTURES)
+
 
 class InputError(ValueError):
     """What came in cannot be used. The message says what, where and how to correct it.

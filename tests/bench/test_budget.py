@@ -126,6 +126,8 @@ def test_earlier_rows_on_other_data_are_refused(run, tmp_path: Path) -> None:
     assert [cell.spec.label for cell in read_cells(file)] == ["gat"]
     with pytest.raises(InputError, match="gat ran on another own"):
         run(BudgetOptions("mlp", datasets="own", epochs=1, trials=1, beside=file))
-    file.write_text('{"model": "gat"}\n')
-    with pytest.raises(InputError, match="line 1 is not a cell"):
-        run(BudgetOptions("mlp", datasets="own", epochs=1, trials=1, beside=file))
+    empty = {**finished_cell("gat", "own", [60]).to_dict(), "splits": [], "failures": []}
+    for cell in ({"model": "gat"}, empty):
+        file.write_text(json.dumps(cell) + "\n")
+        with pytest.raises(InputError, match="line 1 is not a cell"):
+            run(BudgetOptions("mlp", datasets="own", epochs=1, trials=1, beside=file))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from djgnn.bench import spec as specs
 from djgnn.bench.pool import Runner, describe
 from djgnn.bench.record import SplitRecord, read_records
 from djgnn.bench.spec import CellSpec, DataFacts, data_key, make_spec
+from djgnn.bench.worker import main
 from djgnn.errors import InputError
 from djgnn.graph import Graph
 
@@ -64,6 +67,23 @@ def test_a_spec_travels_as_json() -> None:
         CellSpec.from_json('{"label": "gcn"}')
     with pytest.raises(InputError, match="not a configuration of this model"):
         CellSpec.from_json(replace(SPEC, label="mlp").to_json())
+
+
+@pytest.mark.parametrize("name", ["gcn:\x1b[31m", "gcn:\x9b2J", "gcn:\ud800"])
+def test_names_of_cells_have_no_control_characters(name: str) -> None:
+    for field in ("label", "dataset"):
+        with pytest.raises(InputError, match="text without control characters; rename"):
+            replace(SPEC, **{field: name})
+        with pytest.raises(InputError, match="cell: "):
+            CellSpec.from_json(json.dumps({**json.loads(SPEC.to_json()), field: name}))
+
+
+def test_a_worker_prints_no_control_characters(capsys) -> None:
+    cell = {**json.loads(SPEC.to_json()), "config": {"\x1b[31m": 1}}
+    assert main(["--device", "cpu"], [json.dumps(cell)]) == 2
+    assert "\x1b" not in capsys.readouterr().err
+    assert main(["--device", "cpu"], io.TextIOWrapper(io.BytesIO(b"\xff\n"), "utf-8")) == 2
+    assert "error: standard input: is not UTF-8" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

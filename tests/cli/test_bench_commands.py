@@ -54,6 +54,14 @@ def test_a_leaderboard_is_written_into_the_documentation(
     assert "Seeds: 0, 1." in page
 
 
+def test_names_of_variants_are_not_markup(djgnn, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "v.yaml").write_text('"mlp:[/x]": {dropout: 0.1}\n')
+    own = ("--variants", tmp_path / "v.yaml", "--datasets", "own", "--data", folder)
+    done = djgnn("bench", "untuned", *own, "--splits", "0", "--out", tmp_path / "t", *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert "mlp:[/x] on own: test" in done.stdout
+
+
 def test_a_search_feeds_a_run_and_a_table(djgnn, folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("optuna")
     out = tmp_path / "search"

@@ -25,7 +25,19 @@ from djgnn.graph import heterophilic_sbm, random_splits, write_npz
 from djgnn.training.card import read_card
 from djgnn.training.claim import claimed
 
-NAMES = ("=1+1", "+1", "-1", "@sum", "\tx", "\x1b[31mred", "\x9b2J", "two\nlines", "plain")
+NAMES = (
+    "=1+1",
+    "+1",
+    "-1",
+    "@sum",
+    "\tx",
+    "\nx",
+    "\uff1d1",
+    "\x1b[31mred",
+    "\x9b2J",
+    "two\nlines",
+    "plain",
+)
 PHASES = ["reading", "checking", "training", "calibration", "predictions", "report"]
 
 
@@ -117,6 +129,27 @@ def test_a_run_that_was_to_replace_another_is_resumed(
     assert read_card(run)["seed"] == 1
 
 
+def test_resuming_never_replaces_a_finished_run_of_other_options(
+    place: Path, djgnn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Path(shutil.copytree(place / "run", tmp_path / "run"))
+    (tmp_path / ".run.checkpoint").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for out in (run, Path("~/run")):
+        done = djgnn(*command(place, out, "--seed", "2", "--resume"))
+        assert done.returncode == 2
+        assert "holds a finished run of other data, options or seed" in done.stderr
+    assert read_card(run)["seed"] == 0
+
+
+@pytest.mark.parametrize("word", ["predict", "report"])
+def test_a_pipe_is_not_replaced(place: Path, djgnn: Any, tmp_path: Path, word: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    done = djgnn(word, place / "run", "--out", tmp_path / "pipe")
+    assert (done.returncode, "so it is not replaced" in done.stderr) == (2, True)
+    assert (tmp_path / "pipe").is_fifo()
+
+
 def test_a_second_fit_is_refused_and_the_first_loses_nothing(
     place: Path, djgnn: Any, tmp_path: Path
 ) -> None:
@@ -181,8 +214,8 @@ def test_a_spreadsheet_gets_no_formula(place: Path, djgnn: Any, tmp_path: Path) 
         assert plain == file.read()
     safe = djgnn("predict", place / "run", "--spreadsheet-safe").stdout
     rows = [row[0] for row in csv.reader(io.StringIO(safe, newline=""))][1:]
-    assert rows[:5] == ["'=1+1", "'+1", "'-1", "'@sum", "'\tx"]
-    assert rows[5:9] == list(NAMES[5:])
+    assert rows[:7] == [f"'{name}" for name in NAMES[:7]]
+    assert rows[7:11] == list(NAMES[7:])
     out = tmp_path / "safe.json"
     assert djgnn("predict", place / "run", "--spreadsheet-safe", "--json", "--out", out)[0] == 0
     assert json.loads(out.read_text("utf-8"))[0]["node"] == "'=1+1"
@@ -206,3 +239,27 @@ def test_a_terminal_gets_no_control_characters(place: Path, more: tuple[str, ...
     shown = seen.decode("utf-8")
     assert "red" in shown
     assert not {c for c in shown if ord(c) < 32 or 127 <= ord(c) < 160} - {"\r", "\n"}
+
+
+def test_a_closed_output_does_no_harm(place: Path) -> None:
+    words = (sys.executable, "-m", "djgnn", "predict", str(place / "run"))
+    done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *words], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_rank_alone_hides_no_error(djgnn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    assert "error: " in djgnn("predict", "nope").stderr
+
+
+def test_a_graph_whose_file_name_is_not_text_is_fitted(
+    place: Path, djgnn: Any, tmp_path: Path
+) -> None:
+    name = os.fsdecode(b"g\xff.npz")
+    try:
+        shutil.copy(place / "graph.npz", tmp_path / name)
+    except (OSError, UnicodeEncodeError):
+        pytest.skip("file names are text here")
+    given = command(place, tmp_path / "run", "--no-report", "--graph", str(tmp_path / name))
+    assert djgnn(*given).returncode == 0
+    assert read_card(tmp_path / "run")["data"]["name"] == "g?"

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from djgnn.cli import explain, inspect
-from djgnn.cli.terminal import printable
+from djgnn.errors import printable
 from djgnn.model.explain import BranchPart, ExpertPart, Explanation, Neighbour
 
 LONG = "account-2024-000000000000017"

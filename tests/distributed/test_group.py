@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -102,6 +103,11 @@ def test_which_run_is_restarted(tmp_path: Path) -> None:
     assert not is_restart(out, Group())
     (place / LAUNCH).write_text("none", "utf-8")
     assert not is_restart(out, Group(launch="none")), "no name at all"
+    (place / LAUNCH).write_bytes(b"\xff")
+    assert not is_restart(out, fresh), "not text"
+    (place / LAUNCH).unlink()
+    os.mkfifo(place / LAUNCH)
+    assert not is_restart(out, fresh), "nobody writes into the pipe"
     shutil.rmtree(place)
     out.mkdir()
     (out / RESULT).write_text("{}", "utf-8")

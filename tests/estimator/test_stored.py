@@ -264,6 +264,7 @@ DAMAGE = {
     "labels of a type that is none": lambda p: _card(
         p, labels={"dtype": "no such type", "values": [1, 2]}
     ),
+    "labels with fields": lambda p: _card(p, labels={"dtype": "3i8", "values": [1, 2, 3, 4]}),
     "too few labels": lambda p: _card(p, labels={"dtype": "<i8", "values": [1]}),
     "parameters that are none": lambda p: _card(p, estimator={"speed": 3}),
     "no figures": lambda p: _card(p, result={}),
@@ -287,6 +288,15 @@ def test_a_damaged_folder_is_refused(
         DJClassifier.load("model", device="cpu")
     assert "\n" not in str(caught.value)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model"]
+
+
+def test_a_width_of_texts_in_a_card_takes_no_memory(fitted: DJClassifier, tmp_path: Path) -> None:
+    fitted.save(tmp_path / "model")
+    names = ["a", "bee", "c", "d"]
+    _card(tmp_path / "model", labels={"dtype": "<U300000000", "values": names})
+    reseal(tmp_path / "model")
+    found = DJClassifier.load(tmp_path / "model", device="cpu").classes_
+    assert (found.tolist(), found.dtype) == (names, np.dtype("<U3"))
 
 
 def test_trained_in_batches(graph: Graph, labels: np.ndarray, tmp_path: Path) -> None:

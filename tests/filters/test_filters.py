@@ -33,6 +33,15 @@ def test_supports_are_those_of_the_table_in_the_docs() -> None:
         branch_ranks("shell", 0)
 
 
+@pytest.mark.parametrize("support", SUPPORTS)
+def test_jumps_that_no_graph_can_have_take_no_memory(support: str) -> None:
+    most = 9 + (support == "author")
+    assert max(map(max, branch_ranks(support, most, 9)[1:])) == 9
+    for jumps in (most + 1, 2**31 - 1):
+        with pytest.raises(ValueError, match="ranks but the graph has only 9 nodes"):
+            branch_ranks(support, jumps, 9)
+
+
 def test_automatic_shells_double_and_end_where_the_nodes_end() -> None:
     whole = branch_ranks("shell", "auto")
     assert [len(shell) for shell in whole] == [0, 1, 1, 2, 4, 8, 16]

@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from djgnn.errors import InputError
-from djgnn.graph.files import atomic_write, read_configuration, read_limited, readable_file
+from djgnn.graph.files import (
+    atomic_write,
+    check_replaceable,
+    read_configuration,
+    read_limited,
+    readable_file,
+)
 from djgnn.graph.graphml import read_graphml
 from djgnn.graph.npz import read_npz
 from djgnn.graph.table_files import read_table
@@ -51,6 +57,19 @@ def test_pipes_and_devices_are_refused_at_once(read, kind: str, tmp_path: Path) 
     error = finishes(lambda: read(file))
     assert isinstance(error, InputError)
     assert "is not an ordinary file but a device or a pipe; copy" in str(error)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+@pytest.mark.parametrize("target", ["pipe", "/dev/null"])
+def test_pipes_and_devices_are_never_replaced(target: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(target)
+    with pytest.raises(InputError, match="so it is not replaced; name another file"):
+        check_replaceable(tmp_path / "link", [b"mark"], "file")
+    with pytest.raises(InputError, match="a device or a pipe"), atomic_write(tmp_path / "link"):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe"]
+    assert (tmp_path / "link").is_symlink()
 
 
 def test_a_link_to_a_file_is_a_file(tmp_path: Path) -> None:

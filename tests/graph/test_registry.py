@@ -53,6 +53,12 @@ def test_first_folder_wins(
     assert find("absent", places[0]) is None
 
 
+@pytest.mark.parametrize("name", ["a\x07", "a\x7f", "a\x9b2J"])
+def test_a_name_has_no_control_characters(name: str) -> None:
+    with pytest.raises(InputError, match="control character"):
+        find(name)
+
+
 def test_unknown_files_are_data_sets_and_keep_their_card(empty_cache: Path, tmp_path: Path) -> None:
     own = Graph(TINY.edge_index, 2, y=TINY.y, card={"metric": "roc_auc", "note": "ours"})
     write_npz(own, tmp_path / "my graph.npz")
@@ -148,3 +154,13 @@ def test_oddities_of_the_files(data_dir: Path) -> None:
         :, 0
     ].sum() == 2485
     assert (sets["fb100_reed98"].y == -1).sum() == 97
+
+
+def test_without_a_home_the_cache_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(InputError, match="set XDG_CACHE_HOME to a folder"):
+        folders()

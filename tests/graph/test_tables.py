@@ -5,11 +5,14 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 import scipy.sparse as sp
 
 from djgnn.errors import InputError, ReadingWarning
-from djgnn.graph import Graph, read_tables
+from djgnn.graph import Graph, read_tables, table_files
+from djgnn.graph.table_files import read_table
+from djgnn.graph.table_text import Table, guess_header
 
 NODES = "id,size,label\na,1,x\nb,2,y\nc,3,x\n"
 EDGES = "source,target\na,b\nb,c\n"
@@ -265,6 +268,30 @@ def test_parquet_that_would_fill_the_memory_is_refused_by_its_footer(
         table_files.read_table(file)
 
 
+@pytest.mark.parametrize("kind", [pl.String, pl.Categorical])
+def test_parquet_whose_text_repeats_is_refused_before_it_takes_memory(
+    kind: pl.DataType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "n.parquet"
+    text = pl.Series(["x" * 1000] * 500, dtype=kind)
+    pl.DataFrame({"id": range(500), "text": text}).write_parquet(file)
+    assert read_table(file).frame.shape == (500, 2)
+    monkeypatch.setattr(table_files, "MOST_TEXT", 499_999)
+    with pytest.raises(InputError, match=r"more text than its size .* \(got 500000 bytes\)"):
+        read_table(file)
+    monkeypatch.setattr(table_files, "TEXT_PER_BYTE", 500_000)
+    read_table(file)
+
+
+def test_lists_and_bytes_in_parquet_are_not_read(tmp_path: Path) -> None:
+    odd = {"list": [[1], [2]], "fields": [{"a": 1}, {"a": 2}], "bytes": [b"1", b"2"]}
+    pl.DataFrame({"id": [1, 2], **odd, "z": [3, 4]}).write_parquet(tmp_path / "n.parquet")
+    frame = read_table(tmp_path / "n.parquet").frame
+    assert frame.columns == ["id", *odd, "z"]
+    assert frame["z"].to_list() == [3, 4]
+    assert all(frame[name].dtype.is_nested() and not frame[name].count() for name in odd)
+
+
 TABLE = b"id,size\na,1\nb,2\n"
 ZSTD = b"\x28\xb5\x2f\xfd\x04\x00" + TABLE
 PACKED = [gzip.compress(TABLE), ZSTD, *(zlib.compress(TABLE, level) for level in (0, 4, 6, 9))]
@@ -285,3 +312,8 @@ def test_a_first_column_that_begins_like_a_compressed_file_is_refused(read) -> N
 def test_an_unknown_option_is_refused_with_those_that_there_are(read) -> None:
     with pytest.raises(InputError, match=r"lable: no such option.*label"):
         read(lable="kind")
+
+
+def test_a_number_of_any_length_in_a_first_row_is_no_header() -> None:
+    rows = pl.DataFrame([["1" * 5000, "2", "3", "x"], ["2", "3", "4", "y"]], orient="row")
+    assert guess_header(Table("t", rows, ""), ()) is False

@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import save_file
 
 from djgnn.errors import InputError
 from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.model.config import EXPERT_NAMES
 from djgnn.training import Fitted, RunConfig, checkpoint, resolve, train
-from djgnn.training.checkpoint import Checkpoint, fingerprint
+from djgnn.training.checkpoint import Checkpoint, fingerprint, threads_before
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.loop import ExpertRecord
 from djgnn.training.progress import EpochRecord, Hooks
@@ -411,3 +412,11 @@ def test_files_are_written_beside_the_training_in_order_and_failures_are_told(
     with pytest.raises(OSError, match="no space"):
         writer.finish()
     writer.finish()
+
+
+def test_checkpoints_that_do_not_say_their_threads_are_passed_over(tmp_path: Path) -> None:
+    for number, about in enumerate(({}, {"about": "{}"}, {"about": "[]"}, {"about": "{"})):
+        save_file({"a": torch.zeros(1)}, tmp_path / f"{number}.safetensors", about)
+    assert threads_before(tmp_path) is None
+    save_file({"a": torch.zeros(1)}, tmp_path / "9.safetensors", {"about": '{"threads": 1}'})
+    assert threads_before(tmp_path) == 1

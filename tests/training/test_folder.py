@@ -19,6 +19,7 @@ from tests.reseal import reseal
 from djgnn.errors import InputError
 from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.training import RunConfig, resolve, train
+from djgnn.training.claim import claimed
 from djgnn.training.folder import (
     check_free,
     jumps_card,
@@ -175,6 +176,10 @@ def test_predictions_are_those_of_the_model(finished) -> None:
     assert (parts == "train").sum() == graph.split(0).train.sum()
 
 
+def test_all_files_of_a_run_have_the_same_permissions(finished) -> None:
+    assert len({file.stat().st_mode for file in finished[0].iterdir()}) == 1
+
+
 def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
     def fail() -> None:
         with new_folder(tmp_path / "run") as folder:
@@ -224,6 +229,32 @@ def test_a_run_is_replaced(finished, tmp_path: Path) -> None:
         (place / "new").write_text("x")
         assert (tmp_path / "run" / "result.json").exists()
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["new"]
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_what_a_user_put_beside_the_files_of_a_run_is_kept(finished, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(finished[0], tmp_path / "run"))
+    (run / "notes.txt").write_text("mine")
+    (run / "figures").mkdir()
+    (run / "figures" / "one.png").touch()
+    (run / "report.html").write_text("a page that the card does not know")
+    (run / "thesis.txt").symlink_to("elsewhere")
+    with new_folder(run, overwrite=True) as place:
+        (place / "new").write_text("x")
+    found = sorted(path.name for path in run.iterdir())
+    assert found == ["figures", "new", "notes.txt", "thesis.txt"]
+    assert (run / "figures" / "one.png").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_process_killed_while_it_replaced_a_run_loses_no_file_of_a_user(
+    finished, tmp_path: Path
+) -> None:
+    old = Path(shutil.copytree(finished[0], tmp_path / ".run.0123abcd.old"))
+    (old / "notes.txt").write_text("mine")
+    (tmp_path / "run").mkdir()
+    with claimed(tmp_path / "run"):
+        assert [path.name for path in (tmp_path / "run").iterdir()] == ["notes.txt"]
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 

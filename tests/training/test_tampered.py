@@ -17,6 +17,7 @@ from tests.reseal import reseal
 
 from djgnn.errors import InputError
 from djgnn.graph import heterophilic_sbm, random_splits, read_npz, write_npz
+from djgnn.report.comparison import comparison_payload
 from djgnn.report.page import write_run_page
 from djgnn.report.run_data import load_run
 from djgnn.training import resolve, train
@@ -178,6 +179,29 @@ def test_files_that_do_not_fit_are_refused_though_the_card_vouches_for_them(
     reseal(run)
     with pytest.raises(InputError, match=says):
         load_run(run)
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, GRAPH, CONFIG, PREDICTIONS, HISTORY])
+@pytest.mark.parametrize("old", [False, True])
+def test_a_card_must_vouch_for_every_file_that_is_read(
+    runs: Path, tmp_path: Path, name: str, old: bool
+) -> None:
+    run = Path(shutil.copytree(runs / "run", tmp_path / "run"))
+    values = json.loads((run / RESULT).read_text("utf-8"))
+    if old:  # of version 0.1, which has no hashes; still, links may lead anywhere
+        link(name)(run)
+        values = {key: value for key, value in values.items() if key not in ("files", "verdict")}
+        (run / RESULT).write_text(json.dumps(values), "utf-8")
+    else:
+        del values["files"][name]
+        amend_card(run, values)
+    says = "is a link" if old else "the card does not vouch for this file"
+    for read in (load_model, read_predictions):
+        with pytest.raises(InputError, match=f"/run/{name}: {says}"):
+            read(run)
+    if name == CONFIG:
+        with pytest.raises(InputError, match=says):
+            comparison_payload([run, run])
 
 
 @pytest.mark.parametrize("name", ["../other/graph.npz", "/etc/hostname", "sub/file"])

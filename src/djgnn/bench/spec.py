@@ -14,7 +14,8 @@ import numpy as np
 import djgnn
 from djgnn.baselines import BASELINES, BaselineConfig, baseline_config
 from djgnn.bench.cell import Recipe, model_of
-from djgnn.errors import InputError
+from djgnn.checking import shorten
+from djgnn.errors import InputError, printable
 from djgnn.graph import Graph
 from djgnn.model.config import PRESETS
 from djgnn.training.config import GATE, REMOVED, RunConfig, resolve
@@ -44,6 +45,14 @@ class CellSpec:
     splits: tuple[int, ...]
     seed: int = 0
     evaluate: bool = True
+
+    def __post_init__(self) -> None:
+        for name in (self.label, self.dataset):
+            if not isinstance(name, str) or printable(name) != name:
+                raise InputError(
+                    "cell: names of rows and data sets are text without control characters; rename "
+                    f"it (got {shorten(name)})"
+                )
 
     @property
     def model(self) -> str:
@@ -102,7 +111,7 @@ class CellSpec:
         """
         try:
             spec = msgspec.json.decode(line, type=cls)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
             raise InputError(
                 f"cell: must have label, dataset, config and splits (got {line[:80]!r}: {error})"
             ) from error

@@ -115,6 +115,8 @@ class FinishedCell:
         """
         try:
             outcomes = sorted((*values["splits"], *values["failures"]), key=lambda o: o["split"])
+            if not outcomes:
+                raise KeyError("no splits")
             shared = {name: values[name] for name in _OF_CELL}
             spec = CellSpec(
                 str(values["model"]),

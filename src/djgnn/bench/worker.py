@@ -18,7 +18,7 @@ from pathlib import Path
 from djgnn.bench.pool import run_units
 from djgnn.bench.record import read_records
 from djgnn.bench.spec import CellSpec, code_version, gather_facts
-from djgnn.errors import InputError
+from djgnn.errors import InputError, printable
 from djgnn.training.inputs import choose_device
 
 
@@ -37,8 +37,15 @@ def main(arguments: Sequence[str] | None = None, stdin: Iterable[str] | None = N
     try:
         return run_lines(sys.stdin if stdin is None else stdin, parser.parse_args(arguments))
     except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+        _say(f"error: {error}")
+    except UnicodeDecodeError as error:
+        _say(f"error: standard input: is not UTF-8; give cells as --export writes them ({error})")
+    return 2
+
+
+def _say(text: str) -> None:
+    """Print a line on standard error; a terminal gets no control characters."""
+    print(printable(text), file=sys.stderr, flush=True)
 
 
 def run_lines(lines: Iterable[str], options: argparse.Namespace) -> int:
@@ -56,7 +63,7 @@ def run_lines(lines: Iterable[str], options: argparse.Namespace) -> int:
             raise InputError(f"line {number}: {error}") from error
     facts, refused = gather_facts(sorted({spec.dataset for spec in specs}), options.data)
     for reason in refused.values():
-        print(f"left out: {reason}", file=sys.stderr)
+        _say(f"left out: {reason}")
     known = set()
     if options.out is not None and options.out.is_file():
         records = read_records(options.out)
@@ -71,7 +78,7 @@ def run_lines(lines: Iterable[str], options: argparse.Namespace) -> int:
         if spec.key(split, facts[spec.dataset].sha256, code_version()) not in known
     ]
     device = choose_device(options.device).type
-    print(f"{len(units)} splits to run on {device}", file=sys.stderr, flush=True)
+    _say(f"{len(units)} splits to run on {device}")
     run = run_units(
         units,
         facts,
@@ -95,14 +102,12 @@ def run_lines(lines: Iterable[str], options: argparse.Namespace) -> int:
             if stream is not sys.stdout:
                 os.fsync(stream.fileno())
             shown = f"{record.validation:.2f}" if record.done else record.outcome
-            print(
+            _say(
                 f"{count}/{len(units)} {record.label} {record.dataset} split {record.split}: "
-                f"{shown} ({record.seconds:.1f} s)",
-                file=sys.stderr,
-                flush=True,
+                f"{shown} ({record.seconds:.1f} s)"
             )
     left, spent = len(units) - count, time.monotonic() - begun
-    print(f"{count} splits in {spent:.0f} s, {left} left", file=sys.stderr)
+    _say(f"{count} splits in {spent:.0f} s, {left} left")
     return 1 if left or refused else 0
 
 

@@ -10,20 +10,24 @@ def main() -> None:
 
     Of several processes that fail alike only the first prints the error.
     """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started us
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     # Before any library starts threads: one that waits is not to burn a core that others need.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from djgnn.cli.app import app
     from djgnn.cli.failures import describe
     from djgnn.cli.memory import one_heap
     from djgnn.cli.source import with_flags
-    from djgnn.cli.terminal import plain_warnings, printable
-    from djgnn.errors import InputError, OutputError, ProcessLostError, TableError
+    from djgnn.cli.terminal import plain_warnings
+    from djgnn.errors import InputError, OutputError, ProcessLostError, TableError, printable
 
     one_heap()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and "utf" not in stream.encoding.lower():
             stream.reconfigure(encoding="utf-8")  # names may be of any script
-    rank, alike, status = os.environ.get("RANK", "0"), True, 1
+    rank = os.environ.get("RANK", "0") if "WORLD_SIZE" in os.environ else "0"
+    alike, status = True, 1
     try:
         with plain_warnings():
             app(prog_name="djgnn")

@@ -15,8 +15,8 @@ from djgnn.cli.inspect import datasets, inspect
 from djgnn.cli.options import Device, FitOptions, Quiet, Recipe, Seed, option, with_options
 from djgnn.cli.predict import predict
 from djgnn.cli.source import Source, read_ahead
-from djgnn.cli.terminal import STOPPED, print_json, printable
-from djgnn.errors import InputError
+from djgnn.cli.terminal import STOPPED, print_json
+from djgnn.errors import InputError, printable
 
 app = typer.Typer(
     help="Node classification when neighbours disagree: Diffusion-Jump GNNs.",

@@ -26,6 +26,7 @@ from djgnn.cli.stages import Stages, stages
 from djgnn.cli.terminal import escape, stoppable, warn
 from djgnn.errors import InputError
 from djgnn.graph import Graph
+from djgnn.graph.files import atomic_write, read_limited
 from djgnn.model import DJExperts
 from djgnn.model.experts import ExpertOperators, main_network
 from djgnn.training.card import REPORT, RESULT, amend_card, check_files, is_sealed, read_card
@@ -62,7 +63,8 @@ def fit_source(
     Returns:
         The card of the run, and whether this is the process that prints it.
     """
-    out, overwrite = options.out, options.overwrite
+    out, overwrite = options.out.expanduser(), options.overwrite
+    options = dataclasses.replace(options, out=out)
     _promise(options)
     quiet = options.quiet or options.as_json
     with (
@@ -148,7 +150,7 @@ def _finished(
     check_files(out, card, REPORT)
     sets = (options.coverage, options.coverage_by)
     if card.get("fingerprint") != _asked(graph, config, options, sets):
-        if checkpoint_folder(out).exists():  # of a run that was to replace it
+        if any(checkpoint_folder(out).glob("*")):  # of a run that was to replace it
             return None
         raise InputError(
             f"{out}: holds a finished run of other data, options or seed; name another folder, or "
@@ -189,7 +191,7 @@ def _page(
     if all(phase["name"] != "training" for phase in phases):  # of an earlier process
         before = [phase for phase in card.get("phases", ()) if phase["name"] != "report"]
         phases = [*before, *phases[-1:]]
-    return amend_card(options.out.expanduser(), card, phases=phases)
+    return amend_card(options.out, card, phases=phases)
 
 
 def is_restart(out: Path, group: Group, overwrite: bool = False) -> bool:
@@ -198,8 +200,8 @@ def is_restart(out: Path, group: Group, overwrite: bool = False) -> bool:
     It counts its restarts; where processes joined or left it only keeps the name of the run.
     """
     try:
-        launch = (checkpoint_folder(out) / LAUNCH).read_text("utf-8")
-    except OSError:
+        launch = read_limited(checkpoint_folder(out) / LAUNCH, 2**16).decode("utf-8", "replace")
+    except (InputError, OSError):
         # Nothing was begun yet, or all is done and the run folder is there.
         return group.restarts > 0 and not overwrite and (out / RESULT).is_file()
     return group.restarts > 0 or (group.launch not in (None, "", "none") and launch == group.launch)
@@ -278,7 +280,8 @@ def _train_and_write(
             shutil.rmtree(place, ignore_errors=True)
         if group.launch is not None:
             place.mkdir(parents=True, exist_ok=True)
-            (place / LAUNCH).write_text(group.launch, "utf-8")
+            with atomic_write(place / LAUNCH) as stream:
+                stream.write(group.launch.encode("utf-8", "replace"))
 
     group.shared(begin)
     group.shared(lambda: check_space(options.out, needed_bytes(graph, module)))

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from djgnn.cli.options import Device, File, Json, Run, option, with_options
 from djgnn.cli.source import Source, load, read_ahead
-from djgnn.cli.terminal import printable, warn, warnings_once
-from djgnn.errors import InputError
+from djgnn.cli.terminal import warn, warnings_once
+from djgnn.errors import InputError, printable
 
 if TYPE_CHECKING:
     from djgnn.graph import Graph
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How cells begin that spreadsheets may execute."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""How cells begin that spreadsheets may execute; the last four are full-width signs."""
 
 
 @with_options

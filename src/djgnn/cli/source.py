@@ -12,8 +12,8 @@ from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
 from djgnn.cli.options import Data, File, Text, Texts, check_choice, option
-from djgnn.cli.terminal import printable, warn, warnings_once
-from djgnn.errors import InputError
+from djgnn.cli.terminal import warn, warnings_once
+from djgnn.errors import InputError, printable
 
 if TYPE_CHECKING:
     from djgnn.graph import Graph

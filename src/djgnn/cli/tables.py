@@ -166,7 +166,8 @@ def run_cells(
     def follow(number: int, total: int, record: SplitRecord) -> None:
         shown = f"{record.validation:.2f}" if record.done else record.outcome
         console.print(
-            f"{number}/{total}  {record.label} on {record.dataset}, split {record.split}: "
+            f"{number}/{total}  {escape(f'{record.label} on {record.dataset}')}, split "
+            f"{record.split}: "
             f"validation {escape(shown)}  ({time.perf_counter() - begun:.0f} s)"
         )
 
@@ -189,7 +190,7 @@ def run_cells(
     finished = [cell for cell in finished if cell.spec.evaluate]
     console = Console(highlight=False, soft_wrap=True, quiet=quiet)
     for cell in finished:
-        name = f"{cell.spec.label} on {escape(cell.spec.dataset)}"
+        name = escape(f"{cell.spec.label} on {cell.spec.dataset}")
         if cell.complete:
             result = cell.result()
             console.print(f"{name}: test {result.mean('test'):.2f} ± {result.std('test'):.2f}")
@@ -231,7 +232,7 @@ def run_tune(options: TuneOptions) -> dict[str, Any]:
     out = Console(highlight=False, soft_wrap=True, quiet=quiet)
     for card in cards:
         out.print(
-            f"{card['model']} on {escape(card['dataset'])}: validation "
+            f"{escape(card['model'])} on {escape(card['dataset'])}: validation "
             f"{card['validation_mean']:.2f}, trial {card['best_trial']} of {card['trials']} "
             f"({card['pruned']} pruned, {card['fail']} failed); {escape(card['folder'])}"
         )
@@ -240,7 +241,8 @@ def run_tune(options: TuneOptions) -> dict[str, Any]:
 
 def _search(search: Search, options: TuneOptions, console: Console) -> dict[str, Any]:
     url = options.storage or f"sqlite:///{(options.out / DATABASE).expanduser().absolute()}"
-    console.print(f"{search.label} on {search.dataset}: {options.trials} trials, {search.sampler}")
+    name = escape(f"{search.label} on {search.dataset}")
+    console.print(f"{name}: {options.trials} trials, {search.sampler}")
 
     def follow(trial: Any) -> None:
         shown = f"{trial.value:.2f}" if trial.state.name == "COMPLETE" else ""

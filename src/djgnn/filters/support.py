@@ -26,8 +26,8 @@ def branch_ranks(
     overwrites anyway, it keeps k, k-2, k-4, ... too: ``paper`` is ``author`` with one branch more.
 
     Raises:
-        ValueError: For an unknown support, fewer than one jump, or automatic jumps that are not
-            shells.
+        ValueError: For an unknown support, fewer than one jump, more than a graph of `num_nodes`
+            nodes has ranks for, or automatic jumps that are not shells.
 
     Example:
         >>> branch_ranks("author", 4)
@@ -47,6 +47,12 @@ def branch_ranks(
         return ((), *(s for s in shells if num_nodes is None or s[-1] <= num_nodes))
     if not isinstance(num_jumps, int) or num_jumps < 1:
         raise ValueError(f"num_jumps must be at least 1 (got {num_jumps})")
+    needed = num_jumps - (support == "author")
+    if num_nodes is not None and needed > num_nodes:  # before any memory is taken for them
+        raise ValueError(
+            f"num_jumps={num_jumps} needs {needed} ranks but the graph has only {num_nodes} nodes; "
+            "use fewer jumps"
+        )
     if support in ("author", "paper"):
         branches = num_jumps if support == "author" else num_jumps + 1
         return tuple(tuple(range(2 - k % 2, k + 1, 2)) for k in range(branches))

@@ -28,6 +28,7 @@ BINARY = ("roc_auc", "average_precision")
 """Metrics of two classes, which rank the nodes."""
 MOST_NODES = 2**31 - 1
 FEW_CLASSES = 1000
+LONGEST_NAME = 100_000
 NOT_FINITE = "not a finite number; fill or drop missing values (NaN, infinity) first"
 
 
@@ -255,7 +256,7 @@ def _names(key: str, value: Any) -> tuple[str, ...]:
     names = tuple(map(str, value))
     with suppress(UnicodeEncodeError):
         "".join(names).encode()
-        if len(set(names)) == len(names):
+        if len(set(names)) == len(names) and max(map(len, names), default=0) <= LONGEST_NAME:
             return names
     seen = set()
     for place, name in enumerate(names):
@@ -266,6 +267,11 @@ def _names(key: str, value: Any) -> tuple[str, ...]:
                 f"{key}[{place}]: has a character that cannot be written as UTF-8; rename it "
                 f"(got {name[:80]!r}, character {error.start})"
             ) from error
+        if len(name) > LONGEST_NAME:
+            raise InputError(
+                f"{key}[{place}]: is longer than {LONGEST_NAME} characters, more than a cell of a "
+                f"table may have; shorten it (got {len(name)}: {name[:40]!r}...)"
+            )
         if name in seen:
             raise InputError(f"{key}: {name!r} occurs twice; names must be distinct")
         seen.add(name)

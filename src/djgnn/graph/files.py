@@ -131,9 +131,9 @@ def check_replaceable(path: str | Path, marks: Sequence[bytes], what: str) -> No
         what: The kind, for the message.
 
     Raises:
-        InputError: If something else is there.
+        InputError: If something else is there, or a folder, a device or a pipe.
     """
-    file = Path(path).expanduser()
+    file = _writable(path)
     if not file.is_file() or file.stat().st_size == 0:
         return
     with readable_file(file).open("rb") as stream:
@@ -142,6 +142,19 @@ def check_replaceable(path: str | Path, marks: Sequence[bytes], what: str) -> No
         raise InputError(
             f"{file}: exists already and is not a {what}, so it is not replaced; name another file"
         )
+
+
+def _writable(path: str | Path) -> Path:
+    """The path of a file that may be made or replaced."""
+    file = Path(path).expanduser()
+    if file.is_dir():
+        raise InputError(f"{file}: is a folder; give the path of a file (got {str(path)!r})")
+    if file.exists() and not file.is_file():
+        raise InputError(
+            f"{file}: is not an ordinary file but a device or a pipe, so it is not replaced; name "
+            f"another file (got {str(path)!r})"
+        )
+    return file
 
 
 def flush(path: str | Path) -> None:
@@ -164,7 +177,8 @@ def atomic_write(path: str | Path) -> Iterator[BinaryIO]:
         path: Where the file will be.
 
     Raises:
-        InputError: If the folder is missing or not writable, or `path` is a folder.
+        InputError: If the folder is missing or not writable, or `path` is a folder, a device or a
+            pipe.
 
     Example:
         >>> import tempfile
@@ -174,9 +188,7 @@ def atomic_write(path: str | Path) -> Iterator[BinaryIO]:
         >>> target.read_bytes(), len(list(target.parent.iterdir()))
         (b'whole', 1)
     """
-    file = Path(path).expanduser()
-    if file.is_dir():
-        raise InputError(f"{file}: is a folder; give the path of a file (got {str(path)!r})")
+    file = _writable(path)
     temporary = file.with_name(f".{file.name[:100]}.{secrets.token_hex(6)}.tmp")
     try:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)

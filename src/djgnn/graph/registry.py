@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from djgnn.errors import DataNotFoundError, InputError
+from djgnn.errors import DataNotFoundError, InputError, printable
 from djgnn.graph.convert import compact, from_pyg
 from djgnn.graph.graph import Graph
 from djgnn.graph.npz import read_npz, write_npz
@@ -144,7 +144,8 @@ def find(name: str, data: str | Path | None = None) -> Path | None:
         Traceback (most recent call last):
         djgnn.errors.InputError: data set: a name has no '/', ... (got '../../etc/passwd')
     """
-    bad = not isinstance(name, str) or any(c in '/\\:\0"*?<>|' or ord(c) < 32 for c in name)
+    bad = not isinstance(name, str) or any(c in '/\\:\0"*?<>|' for c in name)
+    bad = bad or printable(name) != name
     if bad or not name.strip() or name.startswith(".") or len(name) > LONGEST_NAME:
         raise InputError(
             "data set: a name has no '/', '\\', ':' or control character, does not start with a "
@@ -201,9 +202,16 @@ def folders(data: str | Path | None = None) -> list[Path]:
 
 
 def cache_folder() -> Path:
-    """The user's cache: ``$XDG_CACHE_HOME/djgnn`` or ``~/.cache/djgnn``. It need not exist."""
+    """The user's cache: ``$XDG_CACHE_HOME/djgnn`` or ``~/.cache/djgnn``. It need not exist.
+
+    Raises:
+        InputError: If the user has no home.
+    """
     base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "djgnn"
+    try:
+        return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "djgnn"
+    except RuntimeError as error:
+        raise InputError(f"cache: {error}; set XDG_CACHE_HOME to a folder") from error
 
 
 def canonical(name: str) -> str:

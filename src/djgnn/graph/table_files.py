@@ -15,7 +15,9 @@ from djgnn.graph.graph import Graph
 from djgnn.graph.table_text import TABS, Table, check_distinct, read_text
 
 PARQUET = (".parquet", ".pq")
-MOST_CELLS = 2**29
+MOST_CELLS = 2**28
+MOST_TEXT, TEXT_PER_BYTE = 2**30, 16
+"""Bytes of text in a small Parquet file, and in a larger one for each of its bytes."""
 BLOCK_CELLS = 2**22
 EXACT = 2**53
 
@@ -34,20 +36,48 @@ def read_table(path: str | Path, separator: str | None = None) -> Table:
     if file.suffix.lower() not in PARQUET:
         return read_text(file, separator)
     try:
-        rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
-        width = len(pl.read_parquet_schema(file))
-        if rows * width > MOST_CELLS:
-            raise InputError(
-                f"{file}: has {rows} rows and {width} columns, more than {MOST_CELLS} cells; "
-                f"store features in .npz (got {rows * width} cells)"
-            )
-        return Table(str(file), pl.read_parquet(file, glob=False), "Parquet")
+        return Table(str(file), _read_parquet(file), "Parquet")
     except InputError:
         raise
     except (Exception, pl.exceptions.PanicException) as error:
         got = (str(error).splitlines() or [type(error).__name__])[0][:200]
         what = "cannot be read as Parquet; write it again or use CSV"
         raise InputError(f"{file}: {what} (got {got})") from error
+
+
+def _read_parquet(file: Path) -> pl.DataFrame:
+    """The table of a Parquet file, within bounds of memory.
+
+    Nested and binary columns, which are never used, are not read: they are lists without any
+    value. Equal texts share memory until they are used, so their size is known in time.
+
+    Raises:
+        InputError: If it is too large.
+    """
+    rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
+    kinds = pl.read_parquet_schema(file)
+    if rows * len(kinds) > MOST_CELLS:
+        raise InputError(
+            f"{file}: has {rows} rows and {len(kinds)} columns, more than {MOST_CELLS} cells; "
+            f"store features in .npz (got {rows * len(kinds)} cells)"
+        )
+    odd = [name for name, kind in kinds.items() if kind.is_nested() or kind == pl.Binary]
+    frame = pl.read_parquet(file, glob=False, columns=[name for name in kinds if name not in odd])
+    if odd:
+        nothing = pl.Series([None], dtype=pl.List(pl.Null)).new_from_index(0, rows)
+        found = {name: nothing if name in odd else frame[name] for name in kinds}
+        frame = pl.DataFrame(found)
+    sizes = (
+        pl.col(pl.String).str.len_bytes().cast(pl.Int64).sum(),
+        pl.col(pl.Categorical, pl.Enum).cat.len_bytes().cast(pl.Int64).sum(),
+    )
+    text = sum(map(sum, frame.select(*sizes).rows()))
+    if text > max(MOST_TEXT, TEXT_PER_BYTE * file.stat().st_size):
+        raise InputError(
+            f"{file}: has more text than its size lets expect; write it as CSV, or shorten long "
+            f"cells that repeat (got {text} bytes)"
+        )
+    return frame
 
 
 def polars_frame(frame: Any, what: str) -> pl.DataFrame:

@@ -275,8 +275,8 @@ def guess_header(table: Table, named: Collection[str]) -> bool | None:
     numbers = [_is_number(cell) for cell in first]
     running = [name for name, number in zip(low, numbers, strict=True) if number]
     if running and len(low) > 3 and all(name.isdecimal() for name in running):
-        start = int(running[0])
-        if start < 2 and running == [str(start + place) for place in range(len(running))]:
+        start = 0 if running[0] == "0" else 1  # a number of any length is not made one
+        if running == [str(start + place) for place in range(len(running))]:
             return True  # a program named the columns by their number
         if all(YEAR.fullmatch(name) for name in running) and len(set(running)) == len(running):
             return True

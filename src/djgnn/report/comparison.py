@@ -12,9 +12,8 @@ from djgnn.bench.statistics import average_ranks
 from djgnn.checking import NonNegative, Seed, Text, check_file, json_values
 from djgnn.errors import InputError
 from djgnn.graph.files import read_limited
-from djgnn.training.card import RESULT, read_card
+from djgnn.training.card import CONFIG, RESULT, check_files, read_card
 from djgnn.training.config import RunConfig
-from djgnn.training.folder import CONFIG
 
 FORMAT = "djgnn-comparison-1"
 TABLE = "results.jsonl"
@@ -162,6 +161,7 @@ def _read_objects(path: Path) -> list[dict[str, Any]]:
 
 def _run_cell(path: Path) -> dict[str, Any]:
     card = read_card(path)
+    check_files(path, card, only=CONFIG)
     data, name = card["data"], path.name.encode("utf-8", "replace").decode("utf-8")
     return _cell(
         model=f"djgnn ({name})",

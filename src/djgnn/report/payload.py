@@ -20,7 +20,8 @@ from djgnn.report.views import (
     player_payload,
 )
 from djgnn.training import calibration
-from djgnn.training.folder import CONFIG, GRAPH, jumps_card
+from djgnn.training.card import CONFIG, GRAPH
+from djgnn.training.folder import jumps_card
 from djgnn.training.next_steps import NextSteps
 from djgnn.training.predictions import PARTS
 from djgnn.training.selection import resampled

@@ -21,12 +21,12 @@ from djgnn.model.batches import BatchedDJGNN
 from djgnn.model.experts import Network, kind_of, main_network, members
 from djgnn.model.explain import contributions
 from djgnn.pump import PumpOutput
-from djgnn.training.card import REMEDY, REPORT
+from djgnn.training.card import PREDICTIONS, RECORD, REMEDY, REPORT
 from djgnn.training.config import RunConfig
-from djgnn.training.folder import PREDICTIONS, Answers, prediction_rows, read_history
+from djgnn.training.folder import Answers, prediction_rows, read_history
 from djgnn.training.predictions import COLUMNS, PARTS
 from djgnn.training.progress import EpochRecord
-from djgnn.training.recorder import RECORD, Recording
+from djgnn.training.recorder import Recording
 from djgnn.training.stored import StoredModel, load_model
 
 WHOLE, BATCH = 1 << 16, 512

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +18,13 @@ from djgnn.training.next_steps import NextSteps
 from djgnn.training.verdict import Verdict
 
 FORMAT = "djgnn-run-1"
-RESULT, REPORT = "result.json", "report.html"
+RESULT, REPORT, RECORD = "result.json", "report.html", "record.npz"
+PREDICTIONS, HISTORY = "predictions.csv", "history.csv"
+CONFIG, WEIGHTS, GRAPH = "config.yaml", "weights.safetensors", "graph.npz"
+HELD_OUT = "held_out.safetensors"
+READ = {PREDICTIONS, HISTORY, CONFIG, WEIGHTS, GRAPH, HELD_OUT, RECORD}
+"""Files that are read again."""
+
 CARD_BYTES = 2**26
 REMEDY = "restore the file or run `djgnn fit` again"
 
@@ -144,30 +151,35 @@ def amend_card(folder: Path, card: dict[str, Any], *names: str, **fields: Any) -
     return _write(folder, {**card, **fields, "files": files})
 
 
-def check_files(folder: Path, card: dict[str, Any], but: str = "") -> None:
+def check_files(folder: Path, card: dict[str, Any], but: str = "", only: str = "") -> None:
     """Refuse a run folder that has other files than it was written with.
 
-    A page that was deleted is not missed; cards of version 0.1 have no hashes.
+    A page that was deleted is not missed. Files that are never read again may be added. Cards of
+    version 0.1 have no hashes, but links are refused there as well.
 
     Args:
         folder: The run.
         card: Its card.
         but: A file that may be what it is.
+        only: The one file to check, if not all.
 
     Raises:
         InputError: With the name of the first file that is missing, a link, or another one.
     """
-    there = []
-    for name in sorted(card.get("files", {}).keys() - {RESULT, but}):
+    sealed, vouched, there = "files" in card, dict(card.get("files", {})), []
+    names = {name for name in READ if os.path.lexists(folder / name)} | vouched.keys()
+    for name in [only] if only else sorted(names - {RESULT, but}):
         if name == REPORT and not (folder / name).exists():
             continue
         try:
             own_file(folder, name)
         except InputError as error:
             raise InputError(f"{error}; {REMEDY}") from error
+        if sealed and name not in vouched:
+            raise InputError(f"{folder / name}: the card does not vouch for this file; {REMEDY}")
         there.append(name)
-    for name, found in _digests(folder, there).items():
-        if found != card["files"][name]:
+    for name, found in _digests(folder, there).items() if sealed else ():
+        if found != vouched[name]:
             raise InputError(
                 f"{folder / name}: damaged, not the file that this run wrote; {REMEDY}"
             )

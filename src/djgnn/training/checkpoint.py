@@ -50,13 +50,16 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path, about: dict[str, str
 
 @contextmanager
 def written(path: Path) -> Iterator[None]:
-    """Turn errors of safetensors, such as a full disk, into an `OSError`.
+    """Give a file of safetensors the usual permissions; turn its errors into an `OSError`.
+
+    The library lets only the user read what it writes.
 
     Raises:
         OSError: If the file cannot be written.
     """
     try:
         yield
+        path.chmod(path.parent.stat().st_mode & 0o666)
     except SafetensorError as error:
         number = re.search(r"\(os error (\d+)\)", str(error))
         raise OSError(int(number[1]) if number else 0, str(error), str(path)) from error
@@ -255,7 +258,7 @@ class Checkpoint:
 def threads_before(folder: Path) -> int | None:
     """How many threads the run in a folder of checkpoints used; ``None`` if none records it."""
     for path in sorted(folder.glob("*.safetensors")):
-        with suppress(InputError, OSError, RecursionError, SafetensorError, TypeError, ValueError):
+        with suppress(LookupError, OSError, RecursionError, SafetensorError, TypeError, ValueError):
             with safe_open(readable_file(path), framework="pt") as file:
                 number = json.loads((file.metadata() or {}).get("about", "{}"))["threads"]
             if isinstance(number, int) and 0 < number <= (os.cpu_count() or 1):

@@ -1,5 +1,6 @@
 """Reserve the output folder of a run: lock it, test that it can be written, remove leftovers."""
 
+import json
 import os
 import re
 import shutil
@@ -14,7 +15,8 @@ from torch import nn
 
 from djgnn.errors import InputError, OutputError
 from djgnn.graph import Graph
-from djgnn.training.card import REPORT, RESULT
+from djgnn.graph.files import read_limited
+from djgnn.training.card import CARD_BYTES, READ, REPORT, RESULT
 
 TRIED = 2**16
 """Bytes that are written to see whether writing works."""
@@ -135,6 +137,25 @@ def _open(lock: Path) -> int:
         os.close(handle)  # its owner has just removed it
 
 
+def retire(old: Path, target: Path) -> None:
+    """Remove a run, or half of one, that another replaced.
+
+    What the run did not write was put there by its user, and moves to the new one.
+    """
+    try:
+        card = json.loads(read_limited(old / RESULT, CARD_BYTES))
+        files = card.get("files")
+        own = {*READ, RESULT, REPORT, *(files if isinstance(files, dict) else ())}
+        for place in list(old.iterdir()):
+            if place.name not in own and not os.path.lexists(target / place.name):
+                os.replace(place, target / place.name)
+    except (AttributeError, RecursionError, ValueError):
+        pass  # never a complete run
+    except OSError:
+        return  # what cannot be moved is not removed either
+    shutil.rmtree(old, ignore_errors=True)
+
+
 def _tidy(target: Path) -> None:
     """Remove what a killed process left; restore an older run that it had moved away."""
     left = re.compile(re.escape(f".{target.name}.") + r"[0-9a-f]{8}\.(part|old)")
@@ -143,7 +164,7 @@ def _tidy(target: Path) -> None:
         if found and found[1] == "old" and not target.exists():
             os.replace(place, target)
         elif found:
-            shutil.rmtree(place, ignore_errors=True)
+            retire(place, target)
     for place in list(target.iterdir()) if target.is_dir() else ():
         if re.fullmatch(rf"\.({RESULT}|{REPORT})\.[0-9a-f]{{12}}\.tmp", place.name):
             place.unlink()

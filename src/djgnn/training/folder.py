@@ -27,15 +27,22 @@ from djgnn.model.experts import kind_of, networks
 from djgnn.training.calibration import calibration_card
 from djgnn.training.card import (
     CARD_BYTES,
+    CONFIG,
     FORMAT,
+    GRAPH,
+    HELD_OUT,
+    HISTORY,
+    PREDICTIONS,
     REMEDY,
     RESULT,
+    WEIGHTS,
     check_files,
     own_file,
     read_card,
     write_card,
 )
 from djgnn.training.checkpoint import save_tensors
+from djgnn.training.claim import retire
 from djgnn.training.config import RunConfig
 from djgnn.training.conformal import Promise, sets_card
 from djgnn.training.held_out import HeldOut, held_out, write_held_out
@@ -47,9 +54,6 @@ from djgnn.training.provenance import versions
 from djgnn.training.selection import SplitResult
 from djgnn.training.verdict import verdict
 
-PREDICTIONS, HISTORY = "predictions.csv", "history.csv"
-CONFIG, WEIGHTS, GRAPH = "config.yaml", "weights.safetensors", "graph.npz"
-HELD_OUT = "held_out.safetensors"
 TABLE_BYTES = 2**33
 
 
@@ -107,7 +111,7 @@ def new_folder(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
         if old.exists() and not target.exists():
             os.replace(old, target)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    retire(old, target)
 
 
 def check_free(path: str | Path, overwrite: bool = False) -> None:
@@ -202,7 +206,7 @@ def run_card(
     return {
         "format": FORMAT,
         "data": {
-            "name": graph.name,
+            "name": graph.name.encode("utf-8", "replace").decode("utf-8"),  # that of a file
             "sha256": graph.content_hash,
             "num_nodes": graph.num_nodes,
             "num_edges": graph.num_edges,

@@ -18,10 +18,10 @@ from djgnn.graph.npz import read_arrays
 from djgnn.model import DJGNN
 from djgnn.model.experts import jump_network
 from djgnn.model.views import Encoding
+from djgnn.training.card import RECORD
 from djgnn.training.loop import Fitted
 from djgnn.training.progress import EpochRecord
 
-RECORD = "record.npz"
 SAMPLE_SIZE = 700
 GROWTH = 1.25
 MAX_BYTES = 256 * 2**20

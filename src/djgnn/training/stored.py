@@ -24,9 +24,18 @@ from djgnn.model.arrivals import ExpertMemory, Memory, remember
 from djgnn.model.experts import jump_network, networks
 from djgnn.model.explain import Explanation, explain
 from djgnn.training.calibration import Calibration
-from djgnn.training.card import REMEDY, check_files, read_card
+from djgnn.training.card import (
+    CONFIG,
+    GRAPH,
+    HELD_OUT,
+    REMEDY,
+    WEIGHTS,
+    check_files,
+    own_file,
+    read_card,
+)
 from djgnn.training.config import RunConfig
-from djgnn.training.folder import CONFIG, GRAPH, HELD_OUT, WEIGHTS, parts_of
+from djgnn.training.folder import parts_of
 from djgnn.training.held_out import HeldOut, read_held_out
 from djgnn.training.inputs import blank_djgnn, dense_or_sparse, djgnn_inputs, num_features
 
@@ -58,7 +67,12 @@ class StoredModel:
         labels = self.card.get("labels")
         if labels is None:
             return own_classes(self.graph)
-        return np.array(labels["values"], dtype=np.dtype(labels["dtype"]))
+        kind = np.dtype(labels["dtype"])
+        # Texts are as wide as the longest of them: a width in a file could be any.
+        found = np.array(labels["values"], dtype=str if kind.kind == "U" else object)
+        if kind.kind not in "OUbiuf" or found.shape != (self.graph.num_classes,):
+            raise ValueError(f"labels: not those of {self.graph.num_classes} classes")
+        return found if kind.kind == "U" else found.astype(kind)
 
     @cached_property
     def structure_sha256(self) -> str:
@@ -244,7 +258,7 @@ def load_model(
     place = Path(folder).expanduser()
     card = read_card(place)
     with ThreadPoolExecutor(1) as beside:
-        ahead = None if graph else beside.submit(_read_graph, place / GRAPH)
+        ahead = None if graph else beside.submit(_read_graph, place)
         if known is None:
             check_files(place, card, but)
         graph = ahead.result() if ahead else graph
@@ -269,9 +283,9 @@ def load_model(
     return StoredModel(module, inputs, graph, config, card, held, known)
 
 
-def _read_graph(path: Path) -> Graph:
-    """A stored graph whose hash is known."""
-    graph = read_npz(path)
+def _read_graph(place: Path) -> Graph:
+    """The graph of a run, whose hash is known."""
+    graph = read_npz(own_file(place, GRAPH))
     _ = graph.content_hash
     return graph
 
