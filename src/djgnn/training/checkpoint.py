@@ -224,7 +224,10 @@ class Checkpoint:
         about, tensors = found
         try:
             progress = _progress(about, tensors)
+            _check_types(module, progress.kept, "kept")
+            _check_types(module, _part(tensors, "module."), "module")
             if progress.kept_epoch >= 0:
+                _check_finite({**progress.kept, "kept_logits": progress.kept_logits})
                 module.load_state_dict(progress.kept)  # refuses other names and shapes
             device = next(module.parameters()).device
             progress.kept_logits = progress.kept_logits.to(device)
@@ -286,7 +289,12 @@ def _progress(about: dict[str, Any], tensors: dict[str, Tensor]) -> Progress:
     _require(type(kept) is int and -1 <= kept < rows.shape[0], "kept_epoch")
     _require(isinstance(seconds, int | float) and 0 <= seconds < 1e300, "seconds")
     _require(isinstance(about["ended"], bool), "ended")
-    _require(kept < 0 or tensors["kept_logits"].ndim == 2, "kept_logits")
+    _check_figures(rows, kept)
+    logits, held = tensors["kept_logits"], tensors["held"]
+    _require(kept < 0 or (logits.ndim == 2 and logits.dtype == torch.float32), "kept_logits")
+    like = held.shape[1:] == logits.shape[1:] and held.dtype == logits.dtype
+    _require(kept < 0 or like, "held")
+    _require(decisions.dtype in (torch.int16, torch.float32), "decisions")
     halves = tensors["half_losses"]
     _require(halves.dtype == torch.float64 and halves.shape == (2,), "half_losses")
     history = [EpochRecord(int(row[0]), *row[1:]) for row in rows.tolist()]
@@ -301,6 +309,30 @@ def _progress(about: dict[str, Any], tensors: dict[str, Tensor]) -> Progress:
         seconds=float(seconds),
         ended=about["ended"],
     )
+
+
+def _check_figures(rows: Tensor, kept: int) -> None:
+    """Scores are percentages or undefined, losses are of single precision or none."""
+    names = [f.name for f in dataclasses.fields(EpochRecord)][:NUMBERS]
+    scores = rows[:, [names.index("train"), names.index("validation")]]
+    losses = rows[:, [names.index(name) for name in ("loss", "pump_loss", "validation_loss")]]
+    share = (scores >= 0) & (scores <= 100 + 1e-6)
+    _require(bool((scores.isnan() | share).all()), "history: scores")
+    single = losses.abs() <= torch.finfo(torch.float32).max
+    _require(bool((~losses.isfinite() | single).all()), "history: losses")
+    _require(kept < 0 or bool(losses[kept].isfinite().all()), "history: losses of kept_epoch")
+
+
+def _check_types(module: nn.Module, state: dict[str, Tensor], what: str) -> None:
+    """Refuse weights of other types, which would be converted without a word."""
+    wanted = {name: value.dtype for name, value in module.state_dict().items()}
+    for name, value in state.items():
+        _require(value.dtype == wanted.get(name, value.dtype), f"{what}.{name}")
+
+
+def _check_finite(tensors: dict[str, Tensor]) -> None:
+    for name, value in tensors.items():
+        _require(bool(torch.isfinite(value).all()), name)
 
 
 def _restore_adam(optimizer: Adam, tensors: dict[str, Tensor]) -> None:
