@@ -224,10 +224,8 @@ class Checkpoint:
         about, tensors = found
         try:
             progress = _progress(about, tensors)
-            _check_types(module, progress.kept, "kept")
-            _check_types(module, _part(tensors, "module."), "module")
+            _check_types(module, tensors)
             if progress.kept_epoch >= 0:
-                _check_finite({**progress.kept, "kept_logits": progress.kept_logits})
                 module.load_state_dict(progress.kept)  # refuses other names and shapes
             device = next(module.parameters()).device
             progress.kept_logits = progress.kept_logits.to(device)
@@ -292,7 +290,7 @@ def _progress(about: dict[str, Any], tensors: dict[str, Tensor]) -> Progress:
     _check_figures(rows, kept)
     logits, held = tensors["kept_logits"], tensors["held"]
     _require(kept < 0 or (logits.ndim == 2 and logits.dtype == torch.float32), "kept_logits")
-    like = held.shape[1:] == logits.shape[1:] and held.dtype == logits.dtype
+    like = (held.shape[1:], held.dtype) == (logits.shape[1:], logits.dtype)
     _require(kept < 0 or like, "held")
     _require(decisions.dtype in (torch.int16, torch.float32), "decisions")
     halves = tensors["half_losses"]
@@ -313,9 +311,7 @@ def _progress(about: dict[str, Any], tensors: dict[str, Tensor]) -> Progress:
 
 def _check_figures(rows: Tensor, kept: int) -> None:
     """Scores are percentages or undefined, losses are of single precision or none."""
-    names = [f.name for f in dataclasses.fields(EpochRecord)][:NUMBERS]
-    scores = rows[:, [names.index("train"), names.index("validation")]]
-    losses = rows[:, [names.index(name) for name in ("loss", "pump_loss", "validation_loss")]]
+    losses, scores = rows[:, [1, 2, 4]], rows[:, [3, 5]]  # the fields of `EpochRecord`
     share = (scores >= 0) & (scores <= 100 + 1e-6)
     _require(bool((scores.isnan() | share).all()), "history: scores")
     single = losses.abs() <= torch.finfo(torch.float32).max
@@ -323,16 +319,14 @@ def _check_figures(rows: Tensor, kept: int) -> None:
     _require(kept < 0 or bool(losses[kept].isfinite().all()), "history: losses of kept_epoch")
 
 
-def _check_types(module: nn.Module, state: dict[str, Tensor], what: str) -> None:
-    """Refuse weights of other types, which would be converted without a word."""
+def _check_types(module: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Refuse weights of other types, and kept values that are not finite."""
     wanted = {name: value.dtype for name, value in module.state_dict().items()}
-    for name, value in state.items():
-        _require(value.dtype == wanted.get(name, value.dtype), f"{what}.{name}")
-
-
-def _check_finite(tensors: dict[str, Tensor]) -> None:
     for name, value in tensors.items():
-        _require(bool(torch.isfinite(value).all()), name)
+        part, _, own = name.partition(".")
+        if part in ("kept", "module"):
+            _require(value.dtype == wanted.get(own, value.dtype), name)
+        _require(part not in ("kept", "kept_logits") or bool(value.isfinite().all()), name)
 
 
 def _restore_adam(optimizer: Adam, tensors: dict[str, Tensor]) -> None:
