@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import torch
 
+from djgnn.cli import fit
 from djgnn.cli.failures import describe
 from djgnn.cli.phases import Phases
 from djgnn.errors import OutputError
@@ -263,3 +264,13 @@ def test_a_graph_whose_file_name_is_not_text_is_fitted(
     given = command(place, tmp_path / "run", "--no-report", "--graph", str(tmp_path / name))
     assert djgnn(*given).returncode == 0
     assert read_card(tmp_path / "run")["data"]["name"] == "g?"
+
+
+def test_a_score_that_is_not_defined_is_said_to_be_none(
+    place: Path, djgnn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = read_card(place / "run")
+    card["result"]["validation"] = None
+    monkeypatch.setattr(fit, "_train_and_write", lambda *_: (card, []))
+    monkeypatch.setattr(fit, "_page", lambda card, *_: card)
+    assert "not defined" in djgnn(*command(place, tmp_path / "run")).stdout

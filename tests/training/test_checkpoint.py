@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import math
 import os
 import threading
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -359,8 +361,6 @@ def test_what_is_no_checkpoint_of_this_run_is_refused(tmp_path: Path) -> None:
         file.write_bytes(damaged)
         with pytest.raises(InputError, match="damaged"):
             run(options, checkpoint=Checkpoint(tmp_path / "run", "k"))
-    from safetensors.torch import save_file
-
     save_file({"a": torch.zeros(1)}, file)
     with pytest.raises(InputError, match="not a checkpoint"):
         run(options, checkpoint=Checkpoint(tmp_path / "run", "k"))
@@ -371,6 +371,41 @@ def test_what_is_no_checkpoint_of_this_run_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="damaged"):
         run(options, checkpoint=Checkpoint(tmp_path / "run", "k"))
+
+
+TAMPERED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "kept": lambda value: value.to(torch.int8) if value.is_floating_point() else value,
+    "module": lambda value: value.double() if value.is_floating_point() else value,
+    "kept_logits": lambda value: value * math.nan,
+    "held": lambda value: torch.zeros(7, 7, 7),
+    "decisions": lambda value: value.long(),
+    "history: scores": lambda value: value + torch.tensor([0, 0, 0, 0, 0, 1e4]),
+    "history: losses": lambda value: value + torch.tensor([0, 1e308, 0, 0, 0, 0]).double(),
+    "history: losses of kept": lambda value: value + torch.tensor([0, 0, 0, 0, math.nan, 0]),
+}
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+def test_values_that_no_training_leaves_are_refused(what: str, tmp_path: Path) -> None:
+    options = {"epochs": 3}
+    asked = iter([False, True])
+    run(options, checkpoint=Checkpoint(tmp_path / "run", "k"), stop=lambda: next(asked))
+    with safe_open(tmp_path / "run", "pt") as file:
+        about, names = file.metadata(), file.keys()
+        tensors = {name: file.get_tensor(name) for name in names}
+    key = what.partition(":")[0]
+    changed = {
+        name: TAMPERED[what](value) if name.partition(".")[0] == key else value
+        for name, value in tensors.items()
+    }
+    save_file(changed, tmp_path / "run", about)
+    with pytest.raises(InputError, match=rf"run: damaged \({what}"):
+        run(options, checkpoint=Checkpoint(tmp_path / "run", "k"))
+    save_file({**tensors, "held": tensors["held"][1:].clone()}, tmp_path / "run", about)
+    with pytest.raises(InputError, match="of another number of nodes"):
+        run(options, checkpoint=Checkpoint(tmp_path / "run", "k"))
+    save_file(tensors, tmp_path / "run", about)
+    same(run(options, checkpoint=Checkpoint(tmp_path / "run", "k")), run(options))
 
 
 def test_a_frozen_pump_stays_where_it_was_left() -> None:

@@ -236,6 +236,7 @@ def run_fit(
         warn(text)
     took = sum(phase["seconds"] for phase in card["phases"] if phase["name"] == "training")
     test = "" if result["test"] is None else f", test {result['test']:.2f}"
+    found = "not defined" if result["validation"] is None else f"{result['validation']:.2f}"
     what, most = f"epoch {result['epoch']}", max(card["alpha"].items(), key=lambda pair: pair[1])
     if card["experts"]:
         folds = f" in {config.model.folds} folds" if config.model.folds else ""
@@ -243,7 +244,7 @@ def run_fit(
     part, by = ("held-out nodes", "held-out") if config.model.folds else ("validation",) * 2
     console.print(
         f"[bold]{escape(graph.name)}[/bold]: {graph.metric} "
-        f"{part} {result['validation']:.2f}{test} "
+        f"{part} {found}{test} "
         f"({what}, chosen on {by} nodes; {took:.1f} s)",
         soft_wrap=True,
     )

@@ -222,6 +222,7 @@ class Checkpoint:
         about, tensors = found
         try:
             progress = _progress(about, tensors)
+            _check_types(module, tensors)
             if progress.kept_epoch >= 0:
                 module.load_state_dict(progress.kept)  # refuses other names and shapes
             device = next(module.parameters()).device
@@ -284,7 +285,12 @@ def _progress(about: dict[str, Any], tensors: dict[str, Tensor]) -> Progress:
     _require(type(kept) is int and -1 <= kept < rows.shape[0], "kept_epoch")
     _require(isinstance(seconds, int | float) and 0 <= seconds < 1e300, "seconds")
     _require(isinstance(about["ended"], bool), "ended")
-    _require(kept < 0 or tensors["kept_logits"].ndim == 2, "kept_logits")
+    _check_figures(rows, kept)
+    logits, held = tensors["kept_logits"], tensors["held"]
+    _require(kept < 0 or (logits.ndim == 2 and logits.dtype == torch.float32), "kept_logits")
+    like = (held.shape[1:], held.dtype) == (logits.shape[1:], logits.dtype)
+    _require(kept < 0 or like, "held")
+    _require(decisions.dtype in (torch.int16, torch.float32), "decisions")
     halves = tensors["half_losses"]
     _require(halves.dtype == torch.float64 and halves.shape == (2,), "half_losses")
     history = [EpochRecord(int(row[0]), *row[1:]) for row in rows.tolist()]
@@ -299,6 +305,26 @@ def _progress(about: dict[str, Any], tensors: dict[str, Tensor]) -> Progress:
         seconds=float(seconds),
         ended=about["ended"],
     )
+
+
+def _check_figures(rows: Tensor, kept: int) -> None:
+    """Scores are percentages or undefined, losses are of single precision or none."""
+    losses, scores = rows[:, [1, 2, 4]], rows[:, [3, 5]]  # the fields of `EpochRecord`
+    share = (scores >= 0) & (scores <= 100 + 1e-6)
+    _require(bool((scores.isnan() | share).all()), "history: scores")
+    single = losses.abs() <= torch.finfo(torch.float32).max
+    _require(bool((~losses.isfinite() | single).all()), "history: losses")
+    _require(kept < 0 or bool(losses[kept].isfinite().all()), "history: losses of kept_epoch")
+
+
+def _check_types(module: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Refuse weights of other types, and kept values that are not finite."""
+    wanted = {name: value.dtype for name, value in module.state_dict().items()}
+    for name, value in tensors.items():
+        part, _, own = name.partition(".")
+        if part in ("kept", "module"):
+            _require(value.dtype == wanted.get(own, value.dtype), name)
+        _require(part not in ("kept", "kept_logits") or bool(value.isfinite().all()), name)
 
 
 def _restore_adam(optimizer: Adam, tensors: dict[str, Tensor]) -> None:

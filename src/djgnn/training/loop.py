@@ -216,7 +216,8 @@ def _check_size(run: Progress, targets: Targets) -> None:
     train, val, test = targets.nodes
     needed = 1 + max((int(part.max()) for part in (train, val, test) if len(part)), default=-1)
     short = run.kept_epoch >= 0 and run.kept_logits.shape[0] < needed
-    if short or any(len(each) != len(test) for each in run.decisions):
+    other = run.kept_epoch >= 0 and len(run.held) != len(val)
+    if short or other or any(len(each) != len(test) for each in run.decisions):
         raise InputError(
             "checkpoint: its figures are of another number of nodes; delete it and start anew "
             "without resuming"
