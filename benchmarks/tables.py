@@ -2,8 +2,9 @@
 
     python benchmarks/tables.py FOLDER [--only usa-airports,twitch-engb,openflights]
 
-FOLDER has the folders `openflights`, `usa-airports` and `twitch-engb`, with the files of those
-projects. The label of every node for which crc32 of its id is odd is hidden; everything else of the
+FOLDER has a folder for every table: `openflights` with airports.dat and routes.dat of that project,
+others with NAME.edgelist and labels-NAME.txt of struc2vec, or NAME_edges.csv and NAME_target.csv of
+MUSAE. The label of every node for which crc32 of its id is odd is hidden; everything else of the
 tables stays as it is. Prints the accuracy on the hidden nodes, of the command `djgnn fit` with the
 name of the label alone, with its seconds from start to end, and of the largest class, label
 propagation, boosting and a GCN. Their boosting is scikit-learn's with its defaults but for
@@ -54,26 +55,24 @@ class Case:
     ids: tuple[str, ...] = ()
 
 
-def cases(folder: Path) -> dict[str, Case]:
-    """All tables."""
-    flights, twitch, usa = (folder / n for n in ("openflights", "twitch-engb", "usa-airports"))
-    with (flights / "airports.dat").open(encoding="utf-8") as file:
-        places = [dict(zip(AIRPORT, row, strict=True)) for row in csv.reader(file)]
-    for place in places:
-        place["region"] = "" if place["region"] == "\\N" else place["region"].split("/")[0]
-    with (twitch / "ENGB_target.csv").open(encoding="utf-8") as file:
-        people = list(csv.DictReader(file))
-    lines = (usa / "labels-usa-airports.txt").read_text("utf-8").split("\n")[1:]
-    levels = [dict(zip(("node", "label"), line.split(), strict=True)) for line in lines if line]
-    return {
-        "usa-airports": Case(
-            usa / "usa-airports.edgelist", (0, 1), False, " ", levels, "node", "label"
-        ),
-        "twitch-engb": Case(
-            twitch / "ENGB_edges.csv", (0, 1), True, ",", people, "new_id", "mature", ("id",)
-        ),
-        "openflights": Case(flights / "routes.dat", (3, 5), False, ",", places, "id", "region"),
-    }
+def case_of(folder: Path) -> Case:
+    """The table in a folder, by the names of its files."""
+    if (folder / "airports.dat").exists():
+        with (folder / "airports.dat").open(encoding="utf-8") as file:
+            places = [dict(zip(AIRPORT, row, strict=True)) for row in csv.reader(file)]
+        for place in places:
+            place["region"] = "" if place["region"] == "\\N" else place["region"].split("/")[0]
+        return Case(folder / "routes.dat", (3, 5), False, ",", places, "id", "region")
+    if edges := [*folder.glob("*.edgelist")]:
+        lines = next(folder.glob("labels-*.txt")).read_text("utf-8").split("\n")[1:]
+        levels = [dict(zip(("node", "label"), line.split(), strict=True)) for line in lines if line]
+        return Case(edges[0], (0, 1), False, " ", levels, "node", "label")
+    with next(folder.glob("*_target.csv")).open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    key = "new_id" if "new_id" in rows[0] else "id"
+    label = next(name for name in ("mature", "page_type", "ml_target") if name in rows[0])
+    ids = tuple({"id", "facebook_id", "page_name", "name"} & set(rows[0]) - {key})
+    return Case(next(folder.glob("*_edges.csv")), (0, 1), True, ",", rows, key, label, ids)
 
 
 def hidden(case: Case) -> NDArray[np.bool_]:
@@ -173,11 +172,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="usa-airports,twitch-engb,openflights")
     options = parser.parse_args()
-    known = cases(options.folder)
     print("| table | hidden | djgnn fit | error | seconds | simple methods |")
     print("| --- | ---: | ---: | ---: | ---: | --- |")
     for name in options.only.split(","):
-        case = known[name]
+        case = case_of(options.folder / name)
         lost = hidden(case)
         with tempfile.TemporaryDirectory() as folder:
             accuracy, spent = fitted(case, lost, Path(folder))
