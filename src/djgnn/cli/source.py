@@ -49,8 +49,8 @@ class Source:
     column: Annotated[
         Texts,
         option(
-            "What a node column is: NAME=number, category, text, date, truth, raw (a number as it "
-            "is) or drop; NAME may be a pattern; may be repeated."
+            "What a node column is: NAME=number (number:, with a decimal comma), category, text, "
+            "date, truth, raw (a number as it is) or drop; NAME may be a pattern; may be repeated."
         ),
     ] = None
     header: Annotated[
