@@ -164,6 +164,8 @@ def load(
             return Graph.load(source.dataset, data=source.data)
         graph = _read(source, {**(reading or {}), **source.columns(), "others": others}, ahead)
     if warned and "tables" in graph.card:
+        for path in (source.edges, source.nodes, source.graph):  # a page is sent to others
+            warned = [text.replace(str(path), path.name) for text in warned] if path else warned
         tables = {**graph.card["tables"], "warnings": warned}
         graph = replace(graph, card={**graph.card, "tables": tables})
     if source.metric is None:
