@@ -176,15 +176,6 @@ def test_predictions_are_those_of_the_model(finished) -> None:
     assert (parts == "train").sum() == graph.split(0).train.sum()
 
 
-def test_a_name_longer_than_the_usual_cell_comes_back(finished, tmp_path: Path) -> None:
-    run, name = shutil.copytree(finished[0], tmp_path / "run"), "q" * 200_000
-    lines = (run / "predictions.csv").read_text("utf-8").split("\n")
-    lines[1] = name + lines[1][lines[1].index(",") :]
-    (run / "predictions.csv").write_text("\n".join(lines), "utf-8")
-    reseal(run)
-    assert read_predictions(run)[1][0] == name
-
-
 def test_all_files_of_a_run_have_the_same_permissions(finished) -> None:
     assert len({file.stat().st_mode for file in finished[0].iterdir()}) == 1
 

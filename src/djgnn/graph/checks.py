@@ -28,7 +28,7 @@ BINARY = ("roc_auc", "average_precision")
 """Metrics of two classes, which rank the nodes."""
 MOST_NODES = 2**31 - 1
 FEW_CLASSES = 1000
-LONGEST_NAME = 2**20
+LONGEST_NAME = 100_000
 NOT_FINITE = "not a finite number; fill or drop missing values (NaN, infinity) first"
 
 

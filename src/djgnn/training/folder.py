@@ -340,7 +340,6 @@ def prediction_rows(place: Path, card: dict[str, Any]) -> Iterator[list[str]]:
 def _table_rows(place: Path) -> Iterator[list[str]]:
     try:
         content = io.BytesIO(read_limited(own_file(place, PREDICTIONS), TABLE_BYTES))
-        csv.field_size_limit(2**31 - 1)  # a name may be longer than what is usual
         # names keep their line ends
         yield from csv.reader(io.TextIOWrapper(content, "utf-8", newline=""))
     except (InputError, UnicodeDecodeError, csv.Error) as error:
