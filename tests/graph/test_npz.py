@@ -4,6 +4,7 @@ import os
 import zipfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from djgnn.errors import InputError
-from djgnn.graph import Graph, read_npz, write_npz
+from djgnn.graph import Graph, npz, read_npz, write_npz
 from djgnn.graph.files import atomic_write
 
 EDGES = np.array([[0, 1], [1, 2]], dtype=np.int32)
@@ -185,3 +186,28 @@ def test_write_says_where_it_cannot(tmp_path: Path) -> None:
         write_npz(Graph(EDGES, 3), tmp_path)
     with pytest.raises(InputError, match="NUL"):
         write_npz(Graph(EDGES, 3, node_names=("a\0", "b", "c")), tmp_path / "g.npz")
+
+
+def test_members_are_opened_before_any_thread_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # zipfile seeks relative to a position that readers move, so that both at once read garbage.
+    rng = np.random.default_rng(0)
+    graph = Graph(rng.integers(0, 99, (2, 50)), 99, x=rng.random((99, 3)), y=np.zeros(99, int))
+    write_npz(graph, tmp_path / "g.npz")
+    events: list[str] = []
+    opened, read = zipfile.ZipFile.open, npz._array
+
+    def open_(*args: Any, **kwargs: Any) -> Any:
+        events.append("open")
+        return opened(*args, **kwargs)
+
+    def array(stream: Any) -> Any:
+        events.append("read")
+        return read(stream)
+
+    monkeypatch.setattr(zipfile.ZipFile, "open", open_)
+    monkeypatch.setattr(npz, "_array", array)
+    assert read_npz(tmp_path / "g.npz").content_hash == graph.content_hash
+    assert "open" not in events[events.index("read") :]
+    assert events.count("read") == 3

@@ -21,10 +21,10 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -172,8 +172,14 @@ def read_arrays(path: str | Path, keys: Sequence[str], max_bytes: int) -> dict[s
                     f"{max_bytes / 2**30:.3g} GiB; raise `max_bytes` if you trust the file "
                     f"(got {total} bytes)"
                 )
-            with ThreadPoolExecutor(THREADS) as pool:
-                found = {key: pool.submit(_array, archive, wanted[key]) for key in wanted}
+            with ExitStack() as opened, ThreadPoolExecutor(THREADS) as pool:
+                streams = {}
+                for key, member in wanted.items():
+                    problem = f"key {key!r} cannot be read, the file is damaged or cut off"
+                    # All before the first thread: zipfile finds the beginning of a member by steps
+                    # relative to a position that whoever reads moves, too.
+                    streams[key] = opened.enter_context(archive.open(member))
+                found = {key: pool.submit(_array, stream) for key, stream in streams.items()}
                 for key, array in found.items():
                     problem = f"key {key!r} cannot be read, the file is damaged or cut off"
                     arrays[key] = array.result()
@@ -188,15 +194,14 @@ def read_arrays(path: str | Path, keys: Sequence[str], max_bytes: int) -> dict[s
     return arrays
 
 
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
-    """An array of a file, read-only."""
-    with archive.open(member) as stream:
-        shape, fortran, dtype = _header(stream)
-        flat = np.empty(math.prod(shape), dtype)
-        room = flat.view(np.uint8).data if dtype.itemsize else memoryview(b"")
-        for first in range(0, len(room), CHUNK):
-            part = stream.read(min(CHUNK, len(room) - first))
-            room[first : first + CHUNK] = part  # too few are refused
+def _array(stream: IO[bytes]) -> NDArray[Any]:
+    """An array from where it begins, read-only."""
+    shape, fortran, dtype = _header(stream)
+    flat = np.empty(math.prod(shape), dtype)
+    room = flat.view(np.uint8).data if dtype.itemsize else memoryview(b"")
+    for first in range(0, len(room), CHUNK):
+        part = stream.read(min(CHUNK, len(room) - first))
+        room[first : first + CHUNK] = part  # too few are refused
     flat.flags.writeable = False
     return flat.reshape(shape, order="F" if fortran else "C")
 
