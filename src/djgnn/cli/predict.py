@@ -39,7 +39,9 @@ def predict(
 ) -> None:
     """The stored predictions of a run; or those of new nodes, without retraining."""
     ahead = read_ahead(source)
-    from djgnn.graph.files import atomic_write, check_replaceable
+    from djgnn.graph.files import atomic_write, check_replaceable, hash_ahead
+
+    hashes = hash_ahead(run)  # while libraries are imported
     from djgnn.training.folder import read_predictions
 
     if out is not None:
@@ -50,9 +52,9 @@ def predict(
         check_replaceable(out, begins, "table of predictions")
     text, rows = None, iter(list[list[str]]())
     if all(v is None for v in (source.dataset, source.edges, source.nodes, source.graph)):
-        rows = iter(read_predictions(run))
+        rows = iter(read_predictions(run, hashes))
     else:
-        text = _of_new_nodes(run, source, device, ahead)
+        text = _of_new_nodes(run, source, device, ahead, hashes)
         rows = csv.reader(io.StringIO(text, newline=""))
     shown = out is None and sys.stdout.isatty()
     if text is None or shown or spreadsheet_safe or as_json:
@@ -84,7 +86,13 @@ def _text(rows: list[list[str]], as_json: bool) -> str:
     return file.getvalue()
 
 
-def _of_new_nodes(run: Path, source: Source, device: str, ahead: Callable[[], Graph] | None) -> str:
+def _of_new_nodes(
+    run: Path,
+    source: Source,
+    device: str,
+    ahead: Callable[[], Graph] | None,
+    hashes: Callable[[], Mapping[str, str]],
+) -> str:
     import numpy as np
 
     from djgnn.graph import reading_of
@@ -93,7 +101,7 @@ def _of_new_nodes(run: Path, source: Source, device: str, ahead: Callable[[], Gr
     from djgnn.training.stored import load_model
 
     with ThreadPoolExecutor(1) as beside, warnings_once():
-        stored = load_model(run, choose_device(device))
+        stored = load_model(run, choose_device(device), hashes=hashes)
         # The features of a graph that does not come from tables were used as they are.
         reading = reading_of(stored.graph) or {"columns": {"*": "raw"}}
         graph = load(source, others=stored.graph.names(), reading=reading, ahead=ahead)

@@ -6,11 +6,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from threading import Thread
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
+from djgnn.ahead import in_thread
 from djgnn.cli.options import Data, File, Text, Texts, check_choice, option
 from djgnn.cli.terminal import warn, warnings_once
 from djgnn.errors import InputError, printable
@@ -119,16 +119,7 @@ def read_ahead(source: Source) -> Callable[[], Graph] | None:
         return None
     from djgnn.graph import read_npz
 
-    found: Future[Graph] = Future()
-
-    def read() -> None:
-        try:
-            found.set_result(read_npz(file))
-        except BaseException as error:
-            found.set_exception(error)
-
-    Thread(target=read, daemon=True).start()
-    return found.result
+    return in_thread(partial(read_npz, file))
 
 
 def load(

@@ -1,18 +1,23 @@
 """Files on disk: one check of what is read, YAML configurations, and writes that are atomic."""
 
+import hashlib
 import os
 import secrets
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from djgnn.ahead import in_thread
 from djgnn.errors import InputError
 
 Built = TypeVar("Built")
 
 LARGEST_CONFIGURATION = 2**16
+WORTH_AHEAD = 2**24
+"""Bytes from which on a file is hashed ahead of time."""
 
 
 def readable_file(path: str | Path) -> Path:
@@ -142,6 +147,34 @@ def check_replaceable(path: str | Path, marks: Sequence[bytes], what: str) -> No
         raise InputError(
             f"{file}: exists already and is not a {what}, so it is not replaced; name another file"
         )
+
+
+def file_hash(path: str | Path) -> str:
+    """The SHA-256 of what is in a file."""
+    with Path(path).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def hash_ahead(folder: str | Path) -> Callable[[], dict[str, str]]:
+    """Begin to hash the large files of a folder in threads; whoever ends before does not wait.
+
+    Returns:
+        What gives the hashes by name; what is no ordinary file or cannot be read is left out.
+    """
+    begun: dict[str, Callable[[], str]] = {}
+    with suppress(OSError), os.scandir(Path(folder).expanduser()) as entries:
+        ordinary = [entry for entry in entries if entry.is_file(follow_symlinks=False)]
+        large = [entry for entry in ordinary if entry.stat().st_size >= WORTH_AHEAD]
+        begun = {entry.name: in_thread(partial(file_hash, entry.path)) for entry in large}
+
+    def found() -> dict[str, str]:
+        hashes = {}
+        for name, wait in begun.items():
+            with suppress(OSError):
+                hashes[name] = wait()
+        return hashes
+
+    return found
 
 
 def _writable(path: str | Path) -> Path:

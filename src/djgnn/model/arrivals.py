@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from djgnn.jumps import arrival_ranks, twin_classes
 from djgnn.model.djgnn import DJGNN
 from djgnn.model.experts import DJExperts, ExpertOperators
 from djgnn.model.operators import GraphOperators, mean_normalize
-from djgnn.model.plain import TableExpert
 from djgnn.model.views import Encoding, Features, GraphView, View, scaled_degrees
 from djgnn.pump import DiffusionPump, PumpOutput
 
@@ -95,28 +94,45 @@ class ExpertMemory:
     operators: ExpertOperators
 
     @cached_property
-    def experts(self) -> list[Callable[[Arrivals, Features], Tensor]]:
-        """What gives each expert's logits of new nodes, in the order of the weights."""
+    def used(self) -> tuple[str, ...]:
+        """The experts that have any part in an answer."""
+        parts = zip(self.module.names, self.module.influence()[:, 0, 0].tolist(), strict=True)
+        return tuple(name for name, part in parts if part)
+
+    @cached_property
+    def networks(self) -> dict[str, Memory]:
+        """The networks among them, with their operators."""
         module, inputs = self.module, (self.x, self.operators)
 
-        def logits_of(name: str) -> Callable[[Arrivals, Features], Tensor]:
-            expert: Any = module.experts[name]
-            own = module.inputs_of(name, inputs)
-            if isinstance(expert, TableExpert):
-                return partial(expert.arriving, *own)
-            return Memory(expert, *own).logits
+        def made(name: str) -> Memory:
+            network: Any = module.experts[name]
+            return Memory(network, *module.inputs_of(name, inputs))
 
+        names = [name for name in self.used if name in module.configs]
         # Matrices that differ in direction are made at the same time.
         with ThreadPoolExecutor(min(MAKERS, torch.get_num_threads())) as pool:
-            return list(pool.map(logits_of, module.names))
+            return dict(zip(names, pool.map(made, names), strict=True))
 
     @torch.no_grad()
     def logits(self, new: Arrivals, x: Features) -> Tensor:
         """Logarithms of the mixture's probabilities of new nodes, see :meth:`Memory.logits`."""
         blank = self.module.weights.new_zeros(new.num_nodes, self.module.out_channels)
-        counts = self.module.influence()[:, 0, 0].tolist()  # experts without any are skipped
-        experts = zip(self.experts, counts, strict=True)
-        return self.module.combine([own(new, x) if c else blank for own, c in experts])
+        with ThreadPoolExecutor(1) as beside:
+            # On a GPU networks leave the CPU to tables.
+            ahead = beside.submit(self._tables, new, x) if blank.is_cuda else None
+            found = {name: network.logits(new, x) for name, network in self.networks.items()}
+            found |= self._tables(new, x) if ahead is None else ahead.result()
+        return self.module.combine([found.get(name, blank) for name in self.module.names])
+
+    @torch.no_grad()  # of a thread, too
+    def _tables(self, new: Arrivals, x: Features) -> dict[str, Tensor]:
+        """Logits of the experts on a table."""
+        module, found, inputs = self.module, dict[str, Tensor](), (self.x, self.operators)
+        for name in self.used:
+            if name not in module.configs:
+                expert: Any = module.experts[name]
+                found[name] = expert.arriving(*module.inputs_of(name, inputs), new, x)
+        return found
 
 
 def remember(

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
@@ -12,7 +12,7 @@ from djgnn import checking
 from djgnn.checking import check_file
 from djgnn.errors import InputError
 from djgnn.graph.checks import Metric
-from djgnn.graph.files import atomic_write, read_limited, readable_file
+from djgnn.graph.files import atomic_write, file_hash, read_limited, readable_file
 from djgnn.training.conformal import SetsCard
 from djgnn.training.next_steps import NextSteps
 from djgnn.training.verdict import Verdict
@@ -151,7 +151,13 @@ def amend_card(folder: Path, card: dict[str, Any], *names: str, **fields: Any) -
     return _write(folder, {**card, **fields, "files": files})
 
 
-def check_files(folder: Path, card: dict[str, Any], but: str = "", only: str = "") -> None:
+def check_files(
+    folder: Path,
+    card: dict[str, Any],
+    but: str = "",
+    only: str = "",
+    hashes: Callable[[], Mapping[str, str]] = dict,
+) -> None:
     """Refuse a run folder that has other files than it was written with.
 
     A page that was deleted is not missed. Files that are never read again may be added. Cards of
@@ -162,6 +168,7 @@ def check_files(folder: Path, card: dict[str, Any], but: str = "", only: str = "
         card: Its card.
         but: A file that may be what it is.
         only: The one file to check, if not all.
+        hashes: Gives those of files that were hashed ahead, see `hash_ahead`.
 
     Raises:
         InputError: With the name of the first file that is missing, a link, or another one.
@@ -178,8 +185,12 @@ def check_files(folder: Path, card: dict[str, Any], but: str = "", only: str = "
         if sealed and name not in vouched:
             raise InputError(f"{folder / name}: the card does not vouch for this file; {REMEDY}")
         there.append(name)
-    for name, found in _digests(folder, there).items() if sealed else ():
-        if found != vouched[name]:
+    if not sealed:
+        return
+    known = hashes()
+    known = {**known, **_digests(folder, [name for name in there if name not in known])}
+    for name in there:
+        if known[name] != vouched[name]:
             raise InputError(
                 f"{folder / name}: damaged, not the file that this run wrote; {REMEDY}"
             )
@@ -188,7 +199,7 @@ def check_files(folder: Path, card: dict[str, Any], but: str = "", only: str = "
 def is_sealed(folder: Path, card: dict[str, Any], name: str) -> bool:
     """Whether a file of a run is there, as the card has it."""
     path = folder / name
-    return path.is_file() and _digest(path) == card.get("files", {}).get(name)
+    return path.is_file() and file_hash(path) == card.get("files", {}).get(name)
 
 
 def read_card(folder: str | Path) -> dict[str, Any]:
@@ -227,12 +238,7 @@ def _write(folder: Path, card: dict[str, Any]) -> dict[str, Any]:
 def _digests(folder: Path, names: Sequence[str]) -> dict[str, str]:
     """Hashes of files by name, of several at the same time."""
     with ThreadPoolExecutor(4) as pool:
-        return dict(zip(names, pool.map(lambda name: _digest(folder / name), names), strict=True))
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        return dict(zip(names, pool.map(lambda name: file_hash(folder / name), names), strict=True))
 
 
 def _own_digest(card: dict[str, Any]) -> str:

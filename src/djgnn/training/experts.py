@@ -29,7 +29,7 @@ from djgnn.training.config import TrainConfig
 from djgnn.training.evidence import Evidence, averaging_gain
 from djgnn.training.expert import Training, seed_of
 from djgnn.training.inputs import initialize
-from djgnn.training.lanes import in_turn
+from djgnn.training.lanes import Idle, in_turn
 from djgnn.training.loop import ExpertRecord, Fitted
 from djgnn.training.mixing import learned, mixing_weights
 from djgnn.training.progress import EpochRecord, Hooks
@@ -56,6 +56,7 @@ def fit_experts(
     config: TrainConfig,
     seed: int = 0,
     hooks: Hooks | None = None,
+    aside: Idle | None = None,
 ) -> Fitted:
     """Train every expert from fresh weights, then mix them.
 
@@ -70,6 +71,7 @@ def fit_experts(
         config: How to train, the same for every expert.
         seed: Of weights and dropout.
         hooks: Progress, early end, checkpoint, recording.
+        aside: What may be done beside networks on a GPU when plain experts have ended.
 
     Raises:
         FloatingPointError: If all experts diverged.
@@ -95,7 +97,8 @@ def fit_experts(
             wanted = [t for t in wanted if kind_of(t.name) not in idle]
             if hooks.on_plan is not None:
                 hooks.on_plan([n for n in module.names if kind_of(n) not in idle])
-        for name, result in _results(wanted, hooks, *how):
+        last = aside if len(folds) == 1 or not first else None
+        for name, result in _results(wanted, hooks, *how, last):
             if isinstance(result, Fitted):
                 found[name] = result
                 if hooks.on_end is not None:
@@ -121,20 +124,27 @@ def _turn(training: Training) -> int:
     """The order of training where plain experts run beside networks on a GPU.
 
     First networks without jumps, which neither wait for plain experts nor are compared with them,
-    then plain experts, then the networks with jumps, which cost most.
+    then plain experts, then the networks with jumps, which cost most. They do not wait for the
+    forest, which takes long and is hardly ever ahead of boosting.
     """
-    return 1 if training.plain else 2 * training.jumps
+    if training.plain:
+        return 3 if kind_of(training.name) == "forest" else 1
+    return 2 * training.jumps
 
 
 def _results(
-    trainings: Sequence[Training], hooks: Hooks, most: int, threads: int = 0
+    trainings: Sequence[Training],
+    hooks: Hooks,
+    most: int,
+    threads: int = 0,
+    idle: Idle | None = None,
 ) -> Iterator[tuple[str, Fitted | FloatingPointError]]:
     """Train experts, at most so many at a time, up to the first one that is interrupted.
 
     An expert is compared with those before it. Where it was trained beside one of them, and what
     became of that one would have ended it at another epoch, it is trained again: the result does
     not depend on how many were trained at a time. Beside a GPU the experts that are compared with
-    no other have a lane with so many threads.
+    no other have a lane with so many threads, and what is `idle` follows them there.
     """
     rivals: dict[int, float] = {}
 
@@ -144,7 +154,7 @@ def _results(
     jobs = [(partial(t.run, partial(rival, t.fold)), _of(hooks, t.name)) for t in trainings]
     ahead = [most > 1 or (threads > 0 and training.plain) for training in trainings]
     places = [i - EARLY * training.long for i, training in enumerate(trainings)]
-    with closing(in_turn(jobs, ahead, most, threads, places)) as results:
+    with closing(in_turn(jobs, ahead, most, threads, places, idle)) as results:
         for each, (job, own), early, result in zip(trainings, jobs, ahead, results, strict=True):
             try:
                 fitted = result()

@@ -299,15 +299,21 @@ def _seal(
     return write_card(folder, card)
 
 
-def read_predictions(folder: str | Path) -> list[list[str]]:
+def read_predictions(
+    folder: str | Path, hashes: Callable[[], Mapping[str, str]] = dict
+) -> list[list[str]]:
     """The stored predictions of a run: the names of its columns, then a row for every node.
+
+    Args:
+        folder: The run.
+        hashes: Gives those of files that were hashed ahead.
 
     Raises:
         InputError: If it is not a complete run folder, or the table is not one of this run.
     """
     place = Path(folder).expanduser()
     card = read_card(place)
-    check_files(place, card)
+    check_files(place, card, hashes=hashes)
     return list(prediction_rows(place, card))
 
 

@@ -21,8 +21,9 @@ from djgnn.training.inputs import dense_or_sparse
 from djgnn.training.loop import Fitted
 from djgnn.training.selection import decision, score
 
-REPEATS, MOST_GROUPS, SECONDS = 3, 20, 10.0
-"""Permutations of a group; most groups; seconds it may take unless it was asked for."""
+REPEATS, MOST_GROUPS, SECONDS, MOST_NODES = 3, 20, 10.0, 1 << 18
+"""Permutations of a group; most groups; seconds it may take and nodes there may be unless it was
+asked for: with more nodes a single pass of trees takes too long."""
 FAR = 1.5
 """How many times as long as it may a pass must be expected to take to be ended early."""
 BLIND = ("shares", "propagation")
@@ -66,6 +67,9 @@ def importance(
         return {}
     if config.training.batch_size is not None:
         return {"importance_note": "importance of features: not measured in mini-batches"}
+    if graph.num_nodes > MOST_NODES and not asked:
+        note = f"not measured for more than {MOST_NODES:,} nodes; ask for it with --importance"
+        return {"importance_note": f"importance of features: {note}"}
     # What the answers of members take, by their trainings: an epoch is about four passes.
     seeing = (e for e in fitted.experts if e.weight > 0 and kind_of(e.name) not in BLIND)
     costs = {each.name: each.seconds / max(1, each.epochs) / 4 for each in seeing}

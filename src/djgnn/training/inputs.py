@@ -83,7 +83,8 @@ def build_djgnn(
         from djgnn.training.distributed.view import shard_djgnn
 
         return shard_djgnn(config, graph, group, device)
-    module = blank_djgnn(config, graph).to(device)
+    with torch.device(device):  # weights that are drawn again for a training are drawn there
+        module = blank_djgnn(config, graph)
     return module, djgnn_inputs(module, graph, device)
 
 

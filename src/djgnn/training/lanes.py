@@ -14,6 +14,8 @@ from djgnn.training.loop import Fitted
 from djgnn.training.progress import EpochRecord, Hooks
 
 Job = Callable[[Hooks], Fitted]
+Idle = Callable[[Callable[[], bool]], None]
+"""Work that is given what tells whether to stop."""
 
 
 def in_turn(
@@ -22,6 +24,7 @@ def in_turn(
     lanes: int,
     threads: int = 0,
     places: Sequence[float] | None = None,
+    idle: Idle | None = None,
 ) -> Generator[Callable[[], Fitted]]:
     """Start trainings in order, so many at a time, and give a function for each that awaits it.
 
@@ -35,6 +38,7 @@ def in_turn(
         threads: That libraries have in each of them beside a GPU, where each has a stream of its
             own; 0 without one.
         places: By which those are started, the least first; by default in order.
+        idle: Done in a lane beside a GPU after those that were started at once, and waited for.
     """
     over = threading.Event()
     with ThreadPoolExecutor(lanes, initializer=_with_threads, initargs=(threads,)) as pool:
@@ -42,8 +46,11 @@ def in_turn(
             order = [i for i, at_once in enumerate(ahead) if at_once]
             order.sort(key=lambda i: i if places is None else places[i])
             begun = {i: _Lane(pool, *jobs[i], over).result for i in order}
+            last = pool.submit(_aside, idle, over.is_set) if idle and threads and begun else None
             waiting = (partial(job, hooks) for job, hooks in jobs)
             yield from [begun.get(i, later) for i, later in enumerate(waiting)]
+            if last is not None:
+                last.result()
         finally:
             over.set()
             pool.shutdown(cancel_futures=True)
@@ -77,6 +84,11 @@ class _Lane:
             if self.hooks.on_epoch is not None:
                 self.hooks.on_epoch(*heard)
         return self.future.result()
+
+
+def _aside(work: Idle, stop: Callable[[], bool]) -> None:
+    with _in_step():
+        work(stop)
 
 
 @contextmanager

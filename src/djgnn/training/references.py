@@ -1,6 +1,7 @@
 """What a mixture is compared with and does not have itself: boosted trees that see no edge."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,51 +16,70 @@ from djgnn.training.decoupled import prepare
 from djgnn.training.expert import rates_of
 from djgnn.training.inputs import seeded
 from djgnn.training.loop import Fitted, fit
+from djgnn.training.progress import Hooks
 from djgnn.training.targets import Targets
 
 LEAST_WEIGHT = 0.1
 """Of boosting in the mixture: with less than that its trees are not what is ahead."""
 
 
-def feature_trees(
-    module: DJExperts,
-    inputs: tuple[Any, Any],
-    graph: Graph,
-    folds: Sequence[Targets],
-    fitted: Fitted,
-    config: TrainConfig,
-    seed: int,
-) -> Tensor | None:
-    """Logits of boosted trees on features alone, where boosting has weight in the mixture.
+@dataclass(eq=False)
+class FeatureReference:
+    """Boosted trees on features alone, for a mixture in which boosting has weight.
 
     Without them trees that find in the features what a perceptron misses would count for the graph.
     As with the mixture, nodes of a fold are answered by trees that did not learn from them.
 
     Args:
         module: The mixture.
-        inputs: What it was trained on.
+        inputs: What it is trained on.
         graph: The graph; without edges or features there is nothing to compare.
         folds: Labels, of every fold.
-        fitted: What became of it.
         config: How to train.
         seed: Of the trees.
-
-    Returns:
-        ``[n, classes]``, of several folds NaN where a node is in none; ``None`` without need.
     """
-    weight = sum(each.weight for each in fitted.experts if kind_of(each.name) == "boosting")
-    if weight < LEAST_WEIGHT or fitted.interrupted:
-        return None
-    x, whole = module.inputs_of(member("boosting", 0, module.folds), inputs)
-    if not whole.shared(lambda: bool(graph.num_features and graph.num_edges)):
-        return None
-    device, found = fitted.logits.device, torch.full_like(fitted.logits, torch.nan)
-    for targets in folds:
-        trees = FeatureTrees(module.in_channels, found.shape[1], found.shape[0]).to(device)
-        prepare(trees, (x, whole), config, seed)
-        rates = rates_of(trees, config, targets.train.numel())
-        answer = fit(trees, (x, whole), targets, rates, seeded(seed, device))
-        if module.folds == 1:
-            return answer.logits
-        found[targets.val] = answer.held
-    return found
+
+    module: DJExperts
+    inputs: tuple[Any, Any]
+    graph: Graph
+    folds: Sequence[Targets]
+    config: TrainConfig
+    seed: int
+    _known: Tensor | None = None
+
+    def train(self, stop: Callable[[], bool] | None = None) -> None:
+        """Train the trees, if the mixture has boosting; ahead of time it may be for nothing."""
+        name = member("boosting", 0, self.module.folds)
+        if self._known is not None or name not in self.module.names:
+            return
+        x, whole = self.module.inputs_of(name, self.inputs)
+        if not whole.shared(lambda: bool(self.graph.num_features and self.graph.num_edges)):
+            return
+        device, hooks = self.folds[0].train.device, Hooks(stop=stop)
+        sizes = (self.module.in_channels, self.module.out_channels, self.graph.num_nodes)
+        found = torch.full(sizes[:0:-1], torch.nan, device=device)
+        for targets in self.folds:
+            trees = FeatureTrees(*sizes).to(device)
+            prepare(trees, (x, whole), self.config, self.seed)
+            rates = rates_of(trees, self.config, targets.train.numel())
+            own = (targets, rates, seeded(self.seed, device), hooks)
+            answer = fit(trees, (x, whole), *own)
+            if answer.interrupted:
+                return
+            if self.module.folds == 1:
+                found = answer.logits
+            else:
+                found[targets.val] = answer.held
+        self._known = found
+
+    def logits(self, fitted: Fitted) -> Tensor | None:
+        """Of all nodes, trained by now or now.
+
+        Returns:
+            ``[n, classes]``, of several folds NaN where a node is in none; ``None`` without need.
+        """
+        weight = sum(each.weight for each in fitted.experts if kind_of(each.name) == "boosting")
+        if weight < LEAST_WEIGHT or fitted.interrupted:
+            return None
+        self.train()
+        return self._known

@@ -19,7 +19,7 @@ from djgnn.training.experts import fit_experts
 from djgnn.training.inputs import seeded
 from djgnn.training.loop import Fitted, fit
 from djgnn.training.progress import Hooks
-from djgnn.training.references import feature_trees
+from djgnn.training.references import FeatureReference
 from djgnn.training.selection import SplitResult, judge
 from djgnn.training.targets import Targets
 from djgnn.training.threads import suitable_threads
@@ -74,12 +74,14 @@ def train(
         every.append(Targets.of(graph, parts, device, config.class_weight))
     try:
         with suitable_threads(graph, device):
-            if isinstance(module, Mixed):
+            if isinstance(module, DJExperts):
+                reference = FeatureReference(module, inputs, graph, every, config, seed)
+                fitted = fit_experts(module, inputs, every, config, seed, hooks, reference.train)
+                trees = reference.logits(fitted)
+                also = {} if trees is None else {"feature_trees": trees}
+                fitted = dataclasses.replace(fitted, alone={**fitted.alone, **also})
+            elif isinstance(module, Mixed):
                 fitted = fit_experts(module, inputs, every, config, seed, hooks)
-                if isinstance(module, DJExperts):
-                    trees = feature_trees(module, inputs, graph, every, fitted, config, seed)
-                    also = {} if trees is None else {"feature_trees": trees}
-                    fitted = dataclasses.replace(fitted, alone={**fitted.alone, **also})
             else:
                 prepare(module, inputs, config, seed)
                 fitted = fit(module, inputs, every[0], config, seeded(seed, device), hooks)

@@ -1,6 +1,6 @@
 """A trained model with everything it needs to predict again, in memory or from a folder."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -240,6 +240,7 @@ def load_model(
     known: Mapping[str, Tensor] | None = None,
     graph: Graph | None = None,
     trained: tuple[Any, Any] | None = None,
+    hashes: Callable[[], Mapping[str, str]] = dict,
 ) -> StoredModel:
     """Read a run folder back. Nothing in it is ever executed.
 
@@ -251,6 +252,7 @@ def load_model(
             its files need not be checked.
         graph: Its graph, where it is at hand.
         trained: The model and its inputs, where they are at hand.
+        hashes: Gives those of files that were hashed ahead.
 
     Raises:
         InputError: If a part is missing, damaged, or does not fit the others.
@@ -260,7 +262,7 @@ def load_model(
     with ThreadPoolExecutor(1) as beside:
         ahead = None if graph else beside.submit(_read_graph, place)
         if known is None:
-            check_files(place, card, but)
+            check_files(place, card, but, hashes=hashes)
         graph = ahead.result() if ahead else graph
     assert graph is not None
     data = card["data"]
