@@ -91,7 +91,7 @@ def test_logits_loss_and_gradients_equal_the_dense_formulation(options: dict) ->
 def test_deep_layers_are_the_same_block_by_block(
     rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("djgnn.model.branches.deep.ROWS", rows)
+    monkeypatch.setattr("djgnn.model.residual.BLOCK_ROWS", rows)
     test_logits_loss_and_gradients_equal_the_dense_formulation(EXPERTS["deep"])
 
 

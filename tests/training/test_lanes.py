@@ -15,7 +15,8 @@ import pytest
 import torch
 
 from djgnn.graph import cross_folds, heterophilic_sbm, random_splits
-from djgnn.training import Fitted, RunConfig, experts, lanes, resolve, threads, train
+from djgnn.model import DJGNN
+from djgnn.training import Fitted, RunConfig, early, experts, lanes, resolve, threads, train
 from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.expert import Training
 from djgnn.training.inputs import build_djgnn
@@ -214,3 +215,45 @@ def test_plain_experts_run_beside_networks_on_a_gpu(monkeypatch: pytest.MonkeyPa
     where.clear()
     same(beside, run(config, observer=lambda *given: None))  # one after the other
     assert all(where.values())
+
+
+def test_matrices_and_kernels_are_made_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = small(experts=("shares", "given", "jumps", "joint"))
+    module, inputs = build_djgnn(config, GRAPH)
+    targets = Targets.of(GRAPH, GRAPH.split(0))
+    trainings = [
+        Training(name, module, inputs, targets, config.training, 0, 0, False)  # type: ignore[arg-type]
+        for name in module.names  # type: ignore[union-attr]
+    ]
+    compiled, done = list[list[str]](), threading.Event()
+
+    def compiles(network: DJGNN, device: torch.device) -> None:
+        compiled.append([branch.name for branch in network.parts])
+        if len(compiled) == 2:
+            done.set()
+
+    monkeypatch.setattr(early, "triton_available", lambda: True)
+    monkeypatch.setattr(early, "compile_kernels", compiles)
+    with early.early(trainings, wanted=True):
+        assert done.wait(60)
+    assert compiled == [["jumps"], ["jumps", "homophilic", "structure"]]
+    with early.early(trainings, wanted=False):
+        pass
+    assert len(compiled) == 2
+
+
+@pytest.mark.parametrize("name", ["jumps", "joint"])
+def test_the_trial_of_kernels_trains(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(early, "NODES", 200)
+    module, _ = build_djgnn(small(experts=(name,)), GRAPH)
+    passed, real = list[str](), early.ViewPasses.update
+
+    def update(self: Any, *given: Any) -> Any:
+        losses = real(self, *given)
+        passed.append(name)
+        assert all(bool(loss.isfinite()) for loss in losses)
+        return losses
+
+    monkeypatch.setattr(early.ViewPasses, "update", update)
+    early.compile_kernels(module.experts[name], torch.device("cpu"))  # type: ignore[union-attr, arg-type]
+    assert len(passed) == early.EPOCHS

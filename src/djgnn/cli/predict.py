@@ -17,6 +17,9 @@ from djgnn.cli.terminal import warn, warnings_once
 from djgnn.errors import InputError, printable
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from djgnn.graph import Graph
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -97,7 +100,7 @@ def _of_new_nodes(
 
     from djgnn.graph import reading_of
     from djgnn.training.inputs import choose_device
-    from djgnn.training.predictions import prediction_table, reached, table_csv
+    from djgnn.training.predictions import flag_codes, prediction_table, reached, table_csv
     from djgnn.training.stored import load_model
 
     with ThreadPoolExecutor(1) as beside, warnings_once():
@@ -107,7 +110,6 @@ def _of_new_nodes(
         graph = load(source, others=stored.graph.names(), reading=reading, ahead=ahead)
         # The classes are those of the model; labels of the later graph are ignored.
         later = graph.without_labels(tuple(stored.graph.classes()))
-        trained = beside.submit(reached, stored.graph, stored.anchors)
         for remark in _remarks(source, reading, later, stored.graph):
             warn(remark)
         place = stored.places(later)
@@ -118,11 +120,16 @@ def _of_new_nodes(
                 "nodes that are new, or leave the files out for the stored predictions "
                 f"(got {later!r})"
             )
-        shares = stored.predict(later, only_new=True)
-        anchors = np.zeros(later.num_nodes, dtype=np.bool_)
-        anchors[known] = trained.result()[place[known]]
-        sets = stored.card.get("sets")
-        return table_csv(prediction_table(later, shares, sets, anchors=anchors, only=new))
+
+        def flags() -> NDArray[np.int64]:
+            anchors = np.zeros(later.num_nodes, dtype=np.bool_)
+            anchors[known] = reached(stored.graph, stored.anchors)[place[known]]
+            return flag_codes(later, anchors)
+
+        found = beside.submit(flags)
+        shares, sets = stored.predict(later, only_new=True), stored.card.get("sets")
+        table = prediction_table(later, shares, sets, flags=found.result(), only=new)
+        return table_csv(table)
 
 
 def _remarks(source: Source, reading: Mapping[str, Any], later: Graph, known: Graph) -> list[str]:

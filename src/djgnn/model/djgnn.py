@@ -198,7 +198,8 @@ class DJGNN(nn.Module):
 
     def decode(self, encoding: Encoding, view: View, generator: Generator | None = None) -> Tensor:
         """The second half of a pass: logits of the rows of a view."""
-        logits: Tensor = self.mixture([branch(encoding, view, generator) for branch in self.parts])
+        # One after the other: no embedding is kept longer than it is needed.
+        logits: Tensor = self.mixture(branch(encoding, view, generator) for branch in self.parts)
         return logits
 
     def added(self, view: View) -> Tensor:

@@ -47,6 +47,8 @@ class Chosen:
 
 Part = Window | Chosen
 """What x is of a larger tensor."""
+Dropping = tuple[float, bool, Generator | None, Part | None]
+"""How it is dropped: the probability, whether in training, by which numbers, and what x is."""
 
 
 def relu_dropout(
@@ -158,8 +160,17 @@ def keep_mask(
     return _kept(x, _chances(x, generator, window).view(x.shape), share)
 
 
+def chance_bytes(x: Tensor, share: float, generator: Generator | None) -> tuple[Tensor, int]:
+    """A random byte for each entry, and the least one of those that are kept."""
+    return _chances(x, generator, None), _threshold(share)
+
+
+def _threshold(share: float) -> int:
+    return round((1 - share) * _LEVELS) - _LEVELS // 2
+
+
 def _kept(x: Tensor, chances: Tensor, share: float) -> Tensor:
-    threshold = round((1 - share) * _LEVELS) - _LEVELS // 2
+    threshold = _threshold(share)
     # Comparing straight into floats: multiplying floats by booleans is ten times slower.
     return torch.ge(
         chances, threshold, out=torch.empty_like(x, memory_format=torch.contiguous_format)

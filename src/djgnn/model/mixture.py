@@ -1,7 +1,7 @@
 """The convex mixture of the branches and the classifier on top of it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import torch
@@ -73,7 +73,7 @@ class ConvexMixture(nn.Module):
         self.weights[0].mul_(1 - self.alpha[number])
         self.alpha_logits[number] = NEVER
 
-    def forward(self, parts: Sequence[Tensor]) -> Tensor:
+    def forward(self, parts: Iterable[Tensor]) -> Tensor:
         """Logits."""
         weight = self.weights[0] * self.alpha.repeat_interleave(self.hidden_channels)
         h: Tensor = self.biases[0]
@@ -82,6 +82,7 @@ class ConvexMixture(nn.Module):
             end = begin + part.shape[1]
             h = h + narrow_product(part, weight[:, begin:end])
             begin = end
+            del part
         return self.rest(h)
 
     def rest(self, h: Tensor) -> Tensor:

@@ -18,8 +18,9 @@ from torch import Tensor
 from djgnn.filters import FilterTable, aggregate, filter_table
 from djgnn.graph.operator import SparseOperator, take_rows
 from djgnn.jumps import JumpHierarchy
-from djgnn.model.dropout import Window
+from djgnn.model.dropout import Dropping, Window, add_relu_dropout, keep_share
 from djgnn.model.reach import HopBlocks, HopSum
+from djgnn.model.residual import NormProducts, ResidualLayer, in_one_piece
 from djgnn.pump import DiffusionPump, PumpOutput
 
 if TYPE_CHECKING:
@@ -123,6 +124,16 @@ class View:
             h = self.spread(h)
             total = total + weight * self.own_rows(h)
         return total + weights[-1] * self.propagate(h)
+
+    def residual(
+        self, h: Tensor, norm: Tensor, layer: Tensor, bias: Tensor, how: Dropping
+    ) -> Tensor:
+        """A layer of :class:`djgnn.model.branches.DeepBranch`, from the sources to the sources."""
+        width = h.shape[1]
+        # Two products of one width: memory for tables of one size is found again.
+        both = (layer[:, :width], layer[:, width:])
+        own, near = NormProducts.apply(h, *norm, bias, *both)  # type: ignore[no-untyped-call]
+        return add_relu_dropout(h, own.add_(self.spread(near)), *how)
 
     def gather(self, logits: Tensor) -> Tensor:
         """Logits of the rows of all processes, from those of this one."""
@@ -283,4 +294,15 @@ class GraphView(View):
         how = (self.operators.homophilic, self.homophilic, self.index)
         weights = weights if torch.is_grad_enabled() else weights.detach()
         found: Tensor = HopSum.apply(h, weights, *how)  # type: ignore[no-untyped-call]
+        return found
+
+    def residual(
+        self, h: Tensor, norm: Tensor, layer: Tensor, bias: Tensor, how: Dropping
+    ) -> Tensor:
+        """On a GPU in one piece, of many rows."""
+        if not in_one_piece(h):
+            return super().residual(h, norm, layer, bias, how)
+        rate, training, generator, _ = how
+        given = (self.operators.homophilic, keep_share(rate) if training else 1.0, generator)
+        found: Tensor = ResidualLayer.apply(h, norm, layer, bias, *given)  # type: ignore[no-untyped-call]
         return found

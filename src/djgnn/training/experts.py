@@ -26,6 +26,7 @@ from djgnn.model.experts import kind_of
 from djgnn.model.mixed import Mixed
 from djgnn.training.calibration import Calibration, temperature
 from djgnn.training.config import TrainConfig
+from djgnn.training.early import early
 from djgnn.training.evidence import Evidence, averaging_gain
 from djgnn.training.expert import Training, seed_of
 from djgnn.training.inputs import initialize
@@ -154,11 +155,12 @@ def _results(
     jobs = [(partial(t.run, partial(rival, t.fold)), _of(hooks, t.name)) for t in trainings]
     ahead = [most > 1 or (threads > 0 and training.plain) for training in trainings]
     places = [i - EARLY * training.long for i, training in enumerate(trainings)]
-    with closing(in_turn(jobs, ahead, most, threads, places, idle)) as results:
-        for each, (job, own), early, result in zip(trainings, jobs, ahead, results, strict=True):
+    results = in_turn(jobs, ahead, most, threads, places, idle)
+    with early(trainings, threads > 0), closing(results):
+        for each, (job, own), begun, result in zip(trainings, jobs, ahead, results, strict=True):
             try:
                 fitted = result()
-                if early and each.differs(fitted, rival(each.fold)):
+                if begun and each.differs(fitted, rival(each.fold)):
                     if own.checkpoint is not None:
                         own.checkpoint.forget()
                     fitted = job(own)

@@ -48,7 +48,7 @@ from djgnn.training.conformal import Promise, sets_card
 from djgnn.training.held_out import HeldOut, held_out, write_held_out
 from djgnn.training.loop import Fitted
 from djgnn.training.next_steps import write_next_steps
-from djgnn.training.predictions import COLUMNS, prediction_table, table_csv
+from djgnn.training.predictions import COLUMNS, flag_codes, prediction_table, table_csv
 from djgnn.training.progress import EpochRecord
 from djgnn.training.provenance import versions
 from djgnn.training.selection import SplitResult
@@ -161,7 +161,7 @@ def write_run(
         card = run_card(graph, config, fitted, result, seed, promise)
         parts = parts_of(graph, fitted.module, result.split)
         anchors = parts.train if parts.train.any() else parts.val
-        table = prediction_table(graph, shares, card["sets"], parts, anchors)
+        table = prediction_table(graph, shares, card["sets"], parts, flag_codes(graph, anchors))
         (folder / PREDICTIONS).write_text(table_csv(table), "utf-8")
         if on_answers is not None:
             on_answers(Answers(dict(fitted.by_expert), shares, table.select(COLUMNS)))

@@ -29,7 +29,7 @@ def prediction_table(
     shares: NDArray[np.float32],
     sets: dict[str, Any] | None,
     split: Split | None = None,
-    anchors: NDArray[np.bool_] | None = None,
+    flags: NDArray[np.int64] | None = None,
     only: NDArray[np.int64] | None = None,
 ) -> pl.DataFrame:
     """Predictions as texts: node, prediction, probability, margin, then the rest.
@@ -43,17 +43,16 @@ def prediction_table(
         shares: Probabilities.
         sets: What the card of the run says about sets; ``None`` leaves that column empty.
         split: Whose parts are written down; ``None`` leaves that column empty.
-        anchors: Nodes that a node must be linked with to be reached; the training nodes by
-            default.
+        flags: Those of :func:`flag_codes`; by default training nodes are the anchors.
         only: Nodes to write; all by default.
 
     Shapes:
-        shares ``[n, classes]``, anchors ``[n]``.
+        shares ``[n, classes]``, flags ``[n]``.
     """
     part = np.zeros(graph.num_nodes, dtype=np.int64)
     if split is not None:
         part[split.train], part[split.val], part[split.test] = 1, 2, 3
-    flags = _flag_codes(graph, part == 1 if anchors is None else anchors)
+    flags = flag_codes(graph, part == 1) if flags is None else flags
     known = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
     names, classes = graph.names(), graph.classes()
     if only is not None:
@@ -122,7 +121,7 @@ def _every_millionth() -> pl.Series:
     return _millionths(np.arange(10**6 + 1))
 
 
-def _flag_codes(graph: Graph, anchors: NDArray[np.bool_]) -> NDArray[np.int64]:
+def flag_codes(graph: Graph, anchors: NDArray[np.bool_]) -> NDArray[np.int64]:
     """What makes the prediction of a node weak, as places in `FLAGS`.
 
     ``isolated``: no edge. ``featureless``: all features zero. ``unreached``: no path to an anchor,
@@ -130,7 +129,7 @@ def _flag_codes(graph: Graph, anchors: NDArray[np.bool_]) -> NDArray[np.int64]:
 
     Example:
         >>> graph = Graph(np.array([[0], [1]]), num_nodes=3)
-        >>> [FLAGS[i] for i in _flag_codes(graph, np.array([True, False, False]))]
+        >>> [FLAGS[i] for i in flag_codes(graph, np.array([True, False, False]))]
         ['', '', 'isolated unreached']
     """
     n, x = graph.num_nodes, graph.x

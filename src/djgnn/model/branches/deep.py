@@ -1,7 +1,6 @@
 """The deep branch: many layers of propagation with residuals."""
 
-from collections.abc import Iterator
-from typing import Any, Self
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -10,16 +9,12 @@ from torch import Generator, Tensor, nn
 from djgnn.graph.operator import SparseOperator
 from djgnn.model.branches.base import Branch, glorot
 from djgnn.model.config import ModelConfig
-from djgnn.model.dropout import add_relu_dropout, relu_dropout
-from djgnn.model.norm import layer_norm
+from djgnn.model.dropout import relu_dropout
 from djgnn.model.operators import GraphOperators
-from djgnn.model.products import crossed, times
 from djgnn.model.views import Encoding, View
 
 DROPOUT = 0.2
 """After every layer: ten layers with the rate of a single one would leave nothing to learn from."""
-ROWS = 1 << 15
-"""Of a block on a CPU; graphs that have no more are computed whole."""
 
 
 class DeepBranch(Branch):
@@ -93,58 +88,9 @@ class DeepBranch(Branch):
         width, how = self.weight.shape[1], (self.dropout, self.training, generator, view.windows[0])
         h = relu_dropout(encoding.parts[self.name].clone(), *how)
         for layer, bias, norm in zip(self.layers, self.biases, self.norms[:-1], strict=True):
-            # Two products of one width: memory for tables of one size is found again.
-            both = (layer[:, :width], layer[:, width:])
-            own, near = _NormProducts.apply(h, *norm, bias, *both)  # type: ignore[no-untyped-call]
-            h = add_relu_dropout(h, own.add_(view.spread(near)), *how)
+            h = view.residual(h, norm, layer, bias, how)
         return F.layer_norm(view.own_rows(h), (width,), *self.norms[-1])
 
     def matrix(self, operators: GraphOperators) -> SparseOperator:
         """The mean over the neighbours."""
         return operators.homophilic
-
-
-class _NormProducts(torch.autograd.Function):
-    """Z V + b and Z W of the normalised rows Z of h; Z is computed again for the backward pass.
-
-    On a CPU block by block: whole tables in between would be new memory at every layer.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, h: Tensor, scale: Tensor, shift: Tensor, bias: Tensor, v: Tensor, w: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(h, scale, shift, v, w)
-        own, near = torch.empty_like(h), torch.empty_like(h)
-        for part, to_own, to_near in _blocks(h, own, near):
-            z = layer_norm(part, scale, shift)[0]
-            found = times(z, v, bias), times(z, w)
-            if part.shape == h.shape:  # all at once
-                return found
-            to_own.copy_(found[0])
-            to_near.copy_(found[1])
-        return own, near
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
-        h, scale, shift, v, w = ctx.saved_tensors
-        size, to_h, sums = h.shape[1:], torch.empty_like(h), list[list[Tensor]]()
-        for part, own, near, into in _blocks(h, *grads, to_h):
-            z, mean, inverse = layer_norm(part, scale, shift)
-            to_v, to_w = crossed(z, own, near)
-            to_z = times(own, v.t()).add_(times(near, w.t()))
-            found = torch.ops.aten.native_layer_norm_backward(
-                to_z, part, size, mean, inverse, scale, shift, [True] * 3
-            )
-            if part.shape == h.shape:  # all at once
-                to_h = found[0]
-            else:
-                into.copy_(found[0])
-            sums.append([*found[1:], own.sum(dim=0), to_v, to_w])
-        return to_h, *(sum(each[1:], each[0]) for each in zip(*sums, strict=True))
-
-
-def _blocks(*tables: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """The same rows of several tables, some at a time on a CPU."""
-    size = ROWS if tables[0].device.type == "cpu" else max(1, tables[0].shape[0])
-    return zip(*(torch.split(table, size) for table in tables), strict=True)

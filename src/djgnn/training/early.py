@@ -1,0 +1,75 @@
+"""What networks on a GPU need is made beside the first trainings: matrices, and kernels."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from djgnn.graph import Graph, Split
+from djgnn.jumps.triton_search import ALL_PAIRS, triton_available
+from djgnn.model import DJGNN
+from djgnn.training.config import RunConfig, TrainConfig
+from djgnn.training.expert import Training
+from djgnn.training.inputs import build_djgnn, initialize, seeded
+from djgnn.training.optimizer import Adam
+from djgnn.training.passes import ViewPasses
+from djgnn.training.targets import Targets
+
+NODES, NEIGHBOURS, FEATURES, EPOCHS = 2 * ALL_PAIRS, 4, 16, 3
+"""Of the trial that has kernels compiled: more nodes than are compared in all pairs."""
+
+
+@contextmanager
+def early(trainings: Sequence[Training], wanted: bool) -> Iterator[None]:
+    """Within it, a thread makes what trainings will ask for; with the context it ends, too.
+
+    Args:
+        trainings: What will be trained.
+        wanted: Whether there is anything to gain.
+    """
+    over = threading.Event()
+    with ThreadPoolExecutor(1) as beside:
+        if wanted:
+            beside.submit(_prepare, trainings, over.is_set)
+        try:
+            yield
+        finally:
+            over.set()
+
+
+def _prepare(trainings: Sequence[Training], stop: Callable[[], bool]) -> None:
+    """The operators of all networks, and kernels of those with jumps."""
+    networks: list[tuple[DJGNN, Training]] = []
+    for each in trainings:
+        expert: Any = each.mixture.experts[each.name]
+        if isinstance(expert, DJGNN) and not stop():
+            each.mixture.inputs_of(each.name, each.inputs)
+            networks.append((expert, each))
+    for network, each in networks:
+        if each.jumps and triton_available() and not stop():
+            compile_kernels(network, each.targets.train.device)
+
+
+def compile_kernels(network: DJGNN, device: torch.device) -> None:
+    """A few epochs of a small network of the same kind, on a random graph.
+
+    Triton compiles a kernel when it is first launched, which takes seconds, and keeps it on the
+    disk for later runs.
+    """
+    drawn = np.random.default_rng(0)
+    edges, x = drawn.integers(NODES, size=(2, NEIGHBOURS * NODES)), drawn.random((NODES, FEATURES))
+    y, half = np.arange(NODES) % network.out_channels, np.arange(NODES) % 2 == 0
+    graph = Graph(edges, NODES, x=x.astype(np.float32), y=y)
+    module, inputs = build_djgnn(RunConfig(network.config), graph, device)
+    initialize(module, 0)
+    small, training = cast(DJGNN, module), TrainConfig()
+    targets = Targets.of(graph, Split(half, ~half, np.zeros_like(half)), device)
+    passes = ViewPasses(small, small.view(*inputs), targets, training)
+    optimizer, generator = Adam(small.parameters()), seeded(0, device)
+    for _ in range(EPOCHS):
+        passes.evaluate()
+        passes.update(optimizer, generator)
