@@ -16,8 +16,8 @@ from djgnn.errors import InputError
 Built = TypeVar("Built")
 
 LARGEST_CONFIGURATION = 2**16
-WORTH_AHEAD = 2**24
-"""Bytes from which on a file is hashed ahead of time."""
+WORTH_AHEAD = HASHED_AT_ONCE = 2**24
+"""Bytes from which on a file is hashed ahead of time, and bytes that are hashed at a time."""
 
 
 def readable_file(path: str | Path) -> Path:
@@ -151,8 +151,15 @@ def check_replaceable(path: str | Path, marks: Sequence[bytes], what: str) -> No
 
 def file_hash(path: str | Path) -> str:
     """The SHA-256 of what is in a file."""
+    found = hashlib.sha256()
     with Path(path).open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        # Large parts: between two of them a thread waits for others that run Python.
+        buffer = memoryview(
+            bytearray(max(1, min(HASHED_AT_ONCE, os.fstat(stream.fileno()).st_size)))
+        )
+        while count := stream.readinto(buffer):
+            found.update(buffer[:count])
+    return found.hexdigest()
 
 
 def hash_ahead(folder: str | Path) -> Callable[[], dict[str, str]]:

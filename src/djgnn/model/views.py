@@ -232,7 +232,7 @@ class GraphView(View):
     def rows(self, index: Tensor) -> GraphView:
         """Some rows of the same graph, with the same sources."""
         whole = (self.operators.adjacency, self.operators.homophilic)
-        adjacency, homophilic = (take_rows(each, index, backward=True) for each in whole)
+        adjacency, homophilic = (take_rows(each, index) for each in whole)
         return replace(self, index=index, adjacency=adjacency, homophilic=homophilic)
 
     def positions(self, pump: DiffusionPump) -> PumpOutput:

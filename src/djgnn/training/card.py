@@ -131,14 +131,21 @@ def own_file(folder: Path, name: str) -> Path:
     return readable_file(path)
 
 
-def write_card(folder: Path, card: dict[str, Any]) -> dict[str, Any]:
+def write_card(
+    folder: Path, card: dict[str, Any], hashes: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Write the card, after all other files of a run: it has their hashes, and its own.
+
+    Args:
+        folder: The run.
+        card: The rest of the card.
+        hashes: Those of files that were hashed when they were written.
 
     Returns:
         The card as written.
     """
     names = sorted(path.name for path in folder.iterdir() if path.name != RESULT)
-    return _write(folder, {**card, "files": _digests(folder, names)})
+    return _write(folder, {**card, "files": _digests(folder, names, hashes)})
 
 
 def amend_card(folder: Path, card: dict[str, Any], *names: str, **fields: Any) -> dict[str, Any]:
@@ -187,10 +194,8 @@ def check_files(
         there.append(name)
     if not sealed:
         return
-    known = hashes()
-    known = {**known, **_digests(folder, [name for name in there if name not in known])}
-    for name in there:
-        if known[name] != vouched[name]:
+    for name, found in _digests(folder, there, hashes()).items():
+        if found != vouched[name]:
             raise InputError(
                 f"{folder / name}: damaged, not the file that this run wrote; {REMEDY}"
             )
@@ -235,10 +240,14 @@ def _write(folder: Path, card: dict[str, Any]) -> dict[str, Any]:
     return card
 
 
-def _digests(folder: Path, names: Sequence[str]) -> dict[str, str]:
-    """Hashes of files by name, of several at the same time."""
+def _digests(
+    folder: Path, names: Sequence[str], known: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Hashes of files by name, those that are not known of several at the same time."""
+    known = known or {}
     with ThreadPoolExecutor(4) as pool:
-        return dict(zip(names, pool.map(lambda name: file_hash(folder / name), names), strict=True))
+        found = pool.map(lambda name: known.get(name) or file_hash(folder / name), names)
+        return dict(zip(names, found, strict=True))
 
 
 def _own_digest(card: dict[str, Any]) -> str:

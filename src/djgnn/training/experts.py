@@ -102,6 +102,8 @@ def fit_experts(
         for name, result in _results(wanted, hooks, *how, last):
             if isinstance(result, Fitted):
                 found[name] = result
+                if beside() and isinstance(result.module, DJGNN):
+                    result.module.cpu()  # where it is not in the way of those to come
                 if hooks.on_end is not None:
                     hooks.on_end(result.module)
                 continue
@@ -111,6 +113,7 @@ def fit_experts(
             break
     if hooks.checkpoint is not None:
         hooks.checkpoint.finish()
+    module.experts.to(module.weights.device)
     found = {name: found[name] for name in module.names if name in found}
     for name, expert in module.experts.items():
         if name not in found:  # diverged or never trained: finite weights by seed

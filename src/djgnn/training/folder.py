@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from djgnn.checking import json_values, shorten
 from djgnn.errors import InputError, OutputError
 from djgnn.graph import Graph, Split, all_held_out, write_npz
-from djgnn.graph.files import flush, read_limited
+from djgnn.graph.files import file_hash, flush, read_limited
 from djgnn.model import DJGNN, DJExperts
 from djgnn.model.experts import kind_of, networks
 from djgnn.training.calibration import calibration_card
@@ -166,8 +166,8 @@ def write_run(
         if on_answers is not None:
             on_answers(Answers(dict(fitted.by_expert), shares, table.select(COLUMNS)))
         card |= steps.result() | dict(more or {})
-        stored.result()
-    return _seal(folder, config, fitted.module, card, fitted.history, held)
+        hashes = stored.result()
+    return _seal(folder, config, fitted.module, card, fitted.history, held, hashes)
 
 
 def parts_of(graph: Graph, module: nn.Module, split: int) -> Split:
@@ -269,14 +269,15 @@ def write_model(
     Returns:
         The card as written.
     """
-    _store(folder, graph, module)
-    return _seal(folder, config, module, card, history, held)
+    hashes = _store(folder, graph, module)
+    return _seal(folder, config, module, card, history, held, hashes)
 
 
-def _store(folder: Path, graph: Graph, module: nn.Module) -> None:
-    """Write graph and weights."""
+def _store(folder: Path, graph: Graph, module: nn.Module) -> dict[str, str]:
+    """Write graph and weights; gives their hashes."""
     write_npz(graph, folder / GRAPH)
     save_tensors(module.state_dict(), folder / WEIGHTS, {"format": FORMAT})
+    return {name: file_hash(folder / name) for name in (GRAPH, WEIGHTS)}
 
 
 def _seal(
@@ -286,8 +287,9 @@ def _seal(
     card: dict[str, Any],
     history: Sequence[EpochRecord],
     held: HeldOut | None,
+    hashes: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Write the small files, and the card last."""
+    """Write the small files, and the card last; some hashes are known."""
     chosen = dataclasses.replace(config, model=getattr(module, "config", config.model))
     (folder / CONFIG).write_text(chosen.to_yaml(), "utf-8")
     if held is not None and held.source == "folds":
@@ -296,7 +298,7 @@ def _seal(
         writer = csv.writer(file)
         writer.writerow(f.name for f in dataclasses.fields(EpochRecord))
         writer.writerows(map(dataclasses.astuple, history))
-    return write_card(folder, card)
+    return write_card(folder, card, hashes)
 
 
 def read_predictions(

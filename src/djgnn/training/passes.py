@@ -18,13 +18,20 @@ from djgnn.model.profile import Blocks, Parts, Profile
 from djgnn.model.views import Encoding, GraphView, View
 from djgnn.pump import DiffusionPump
 from djgnn.training.config import TrainConfig
-from djgnn.training.graphed import Captured, can_be_captured, search_can_be_captured
+from djgnn.training.graphed import MOST_NODES, Captured, can_be_captured, search_can_be_captured
 from djgnn.training.minibatch import BatchPasses
 from djgnn.training.optimizer import Adam
 from djgnn.training.plain import StepPasses
 from djgnn.training.targets import Targets
 
 Losses = tuple[Tensor, Tensor]
+PARTS = 4
+
+
+def parts_of(num_nodes: int, device: torch.device) -> int:
+    """In how many parts all nodes are evaluated: embeddings of all jumps of many nodes would be the
+    largest tables of a run on a GPU."""
+    return PARTS if device.type == "cuda" and num_nodes > MOST_NODES else 1
 
 
 class Passes(Protocol):
@@ -149,7 +156,22 @@ class ViewPasses(_Update):
         self.module.eval()
         self._encoding = self.module.encode(self.view)
         with torch.no_grad():
-            return self.view.gather(self.module.decode(self._encoding.detach(), self.view))
+            encoding = self._encoding.detach()
+            parts = [self.module.decode(encoding, view) for view in self._parts]
+            return self.view.gather(torch.cat(parts) if len(parts) > 1 else parts[0])
+
+    @cached_property
+    @torch.no_grad()
+    def _parts(self) -> list[View]:
+        """What is evaluated together."""
+        view, n = self.view, self.module.num_nodes
+        if self.module.pump is None or not isinstance(view, GraphView):
+            return [view]
+        device = view.operators.degree.device
+        size = -(-n // parts_of(n, device))
+        begins = range(0, n, size) if size < n else ()
+        found = [torch.arange(i, min(i + size, n), device=device) for i in begins]
+        return [view.rows(part) for part in found] or [view]
 
     @torch.no_grad()
     def added(self, nodes: Tensor) -> Tensor:
