@@ -16,8 +16,8 @@ BLOCK_ROWS = 1 << 15
 """Of a block on a CPU; graphs that have no more are computed whole."""
 MANY_ROWS, WIDTHS = 1 << 18, (16, 32, 64)
 """Rows from which on kernels take longer than their launches, and widths that matrix units take."""
-ROWS, BYTES, PROGRAMS = 64, 256, 264
-"""Rows of a tile, bytes of kept bits of a program, and programs that sum gradients of weights."""
+ROWS, BYTES = 32, 256
+"""Rows of a program, and bytes of kept bits."""
 
 
 def in_one_piece(h: Tensor) -> bool:
@@ -80,14 +80,16 @@ class ResidualLayer(torch.autograd.Function):
             grad, bits, own, n, 1 / ctx.share, WIDTH=width, BYTES=BYTES
         )
         near = ctx.matrix.gradient(own)
-        to_layer = h.new_empty(PROGRAMS, width, 2 * width)
-        to_vectors = h.new_empty(PROGRAMS, 3, width)
-        gradient_kernel[(PROGRAMS,)](
-            h, norm[0], norm[1], layer, own, near, grad, to_layer, to_vectors, n, EPSILON,
-            WIDTH=width, ROWS=ROWS,
-        )  # fmt: skip
-        vectors = to_vectors.sum(dim=0)
-        return own, vectors[:2], to_layer.sum(dim=0), vectors[2], None, None, None
+        z = layer_norm(h, norm[0], norm[1])[0]
+        to_layer = torch.cat([z.t() @ own, z.t() @ near], dim=1)
+        del z
+        tiles = -(-n // ROWS)
+        sums = h.new_empty(tiles, 3, width)
+        gradient_kernel[(tiles,)](
+            h, norm[0], layer, own, near, grad, sums, n, EPSILON, WIDTH=width, ROWS=ROWS
+        )
+        vectors = sums.sum(dim=0)
+        return own, vectors[:2], to_layer, vectors[2], None, None, None
 
 
 class NormProducts(torch.autograd.Function):

@@ -78,50 +78,30 @@ def passed_kernel(
 
 @kernel
 def gradient_kernel(
-    h, scale, shift, layer, own, near, grad, to_layer, to_vectors, num_rows, epsilon,
+    h, scale, layer, own, near, grad, to_vectors, num_rows, epsilon,
     WIDTH: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """From the gradients of Z V and Z W, and that of the residual, to that of h, in place of `own`.
 
-    Sums of the programs' own rows: to the weights ``[programs, WIDTH, 2 WIDTH]``, and to scale,
-    shift and bias ``[programs, 3, WIDTH]``.
+    Every program sums the gradients of scale, shift and bias of its rows, ``[programs, 3, WIDTH]``.
     """
-    program = tl.program_id(0)
+    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     c = tl.arange(0, WIDTH)
-    by = tl.load(scale + c)[None, :]
-    plus = tl.load(shift + c)[None, :]
+    live = i < num_rows
+    place = i[:, None] * WIDTH + c[None, :]
+    a = tl.load(own + place, mask=live[:, None], other=0.0)
+    b = tl.load(near + place, mask=live[:, None], other=0.0)
     v = tl.trans(_weights(layer, c, 0, WIDTH))
     w = tl.trans(_weights(layer, c, WIDTH, WIDTH))
-    to_v = tl.zeros([WIDTH, WIDTH], tl.float32)
-    to_w = tl.zeros([WIDTH, WIDTH], tl.float32)
-    to_scale = tl.zeros([WIDTH], tl.float32)
-    to_shift = tl.zeros([WIDTH], tl.float32)
-    to_bias = tl.zeros([WIDTH], tl.float32)
-    for tile in range(program, tl.cdiv(num_rows, ROWS), tl.num_programs(0)):
-        i = (tile * ROWS + tl.arange(0, ROWS)).to(tl.int64)
-        live = i < num_rows
-        place = i[:, None] * WIDTH + c[None, :]
-        x, inverse = _normalised(h, i, c, live, epsilon, WIDTH)
-        z = tl.trans(x * by + plus)
-        a = tl.load(own + place, mask=live[:, None], other=0.0)
-        b = tl.load(near + place, mask=live[:, None], other=0.0)
-        to_v = tl.dot(z, a, to_v, input_precision="tf32x3")
-        to_w = tl.dot(z, b, to_w, input_precision="tf32x3")
-        to_z = tl.dot(a, v, input_precision="tf32x3")
-        to_z = tl.dot(b, w, to_z, input_precision="tf32x3")
-        to_scale += tl.sum(to_z * x, axis=0)
-        to_shift += tl.sum(to_z, axis=0)
-        to_bias += tl.sum(a, axis=0)
-        to_x = to_z * by
-        along = tl.sum(to_x * x, axis=1) / WIDTH
-        middle = tl.sum(to_x, axis=1) / WIDTH
-        to_h = inverse[:, None] * (to_x - middle[:, None] - x * along[:, None])
-        to_h += tl.load(grad + place, mask=live[:, None], other=0.0)
-        tl.store(own + place, to_h, mask=live[:, None])
-    whole = to_layer + program * (2 * WIDTH * WIDTH) + c[:, None] * (2 * WIDTH) + c[None, :]
-    tl.store(whole, to_v)
-    tl.store(whole + WIDTH, to_w)
-    vectors = to_vectors + program * (3 * WIDTH) + c
-    tl.store(vectors, to_scale)
-    tl.store(vectors + WIDTH, to_shift)
-    tl.store(vectors + 2 * WIDTH, to_bias)
+    to_z = tl.dot(a, v, input_precision="tf32x3") + tl.dot(b, w, input_precision="tf32x3")
+    x, inverse = _normalised(h, i, c, live, epsilon, WIDTH)
+    vectors = to_vectors + tl.program_id(0).to(tl.int64) * (3 * WIDTH) + c
+    tl.store(vectors, tl.sum(to_z * x, axis=0))
+    tl.store(vectors + WIDTH, tl.sum(to_z, axis=0))
+    tl.store(vectors + 2 * WIDTH, tl.sum(a, axis=0))
+    to_x = to_z * tl.load(scale + c)[None, :]
+    along = tl.sum(to_x * x, axis=1) / WIDTH
+    middle = tl.sum(to_x, axis=1) / WIDTH
+    to_h = inverse[:, None] * (to_x - middle[:, None] - x * along[:, None])
+    to_h += tl.load(grad + place, mask=live[:, None], other=0.0)
+    tl.store(own + place, to_h, mask=live[:, None])
