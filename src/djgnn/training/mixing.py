@@ -185,18 +185,15 @@ def product_powers(logs: Floats, y: NDArray[np.int64], counts: Floats | None = N
         >>> bool(found[0] > 1), float(found[1])
         (True, 0.0)
     """
-    bounded = np.ascontiguousarray(np.moveaxis(np.maximum(logs, np.log(LEAST)), 0, 2))
+    bounded = np.moveaxis(np.maximum(logs, np.log(LEAST)), 0, 2)
     rows, times = np.arange(y.size), np.ones(y.size) if counts is None else counts
-    given, every = times @ bounded[rows, y], bounded.reshape(-1, len(logs))
+    label = bounded[rows, y]
 
     def loss(powers: Floats) -> tuple[float, Floats]:
-        scores = bounded @ powers
-        scores -= scores.max(axis=1, keepdims=True)
-        shares = np.exp(scores)
-        total = shares.sum(axis=1)
-        value = powers.sum() - times @ (scores[rows, y] - np.log(total))
-        expected = (shares * (times / total)[:, None]).reshape(-1) @ every
-        return value / y.size, (1 - given + expected) / y.size
+        found = log_softmax(bounded @ powers, axis=1)
+        expected = np.einsum("nc,nce->ne", np.exp(found), bounded)
+        value = powers.sum() - times @ found[rows, y]
+        return value / y.size, (1 - times @ (label - expected)) / y.size
 
     begin = np.full(len(logs), 1 / len(logs))
     bounds = [(0, None)] * len(logs)
