@@ -153,6 +153,11 @@ class StoredModel:
         batched = BatchedDJGNN(network, *inputs)
         return batched.evaluate(batched.tables(), size)
 
+    def prepare(self) -> None:
+        """Make what new nodes need of the known ones, which :meth:`predict` does otherwise."""
+        if isinstance(self.memory, ExpertMemory):
+            _ = self.memory.networks
+
     @cached_property
     def positions(self) -> NDArray[np.float32]:
         """U of the known nodes, ``[n, p]``; of a mixture that of :func:`jump_network`.
