@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from djgnn.errors import InputError
+from djgnn.graph import files
 from djgnn.graph.files import (
     atomic_write,
     check_replaceable,
@@ -126,3 +128,17 @@ def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:
         stream.write(b"new")
     assert target.read_text() == "new"
     assert target.stat().st_mode & 0o777 == 0o600
+
+
+def test_large_files_are_hashed_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "WORTH_AHEAD", 3)
+    monkeypatch.setattr(files, "HASHED_AT_ONCE", 2)
+    (tmp_path / "large").write_bytes(b"a large file")
+    (tmp_path / "small").write_bytes(b"no")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "large")
+    os.mkfifo(tmp_path / "pipe")
+    assert files.hash_ahead(tmp_path)() == {"large": hashlib.sha256(b"a large file").hexdigest()}
+    assert files.hash_ahead(tmp_path / "nowhere")() == {}
+    (tmp_path / "empty").touch()
+    assert files.file_hash(tmp_path / "empty") == hashlib.sha256().hexdigest()

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from tests.reseal import reseal
 
 from djgnn.errors import InputError
-from djgnn.graph import heterophilic_sbm, random_splits, read_npz, write_npz
+from djgnn.graph import files, heterophilic_sbm, random_splits, read_npz, write_npz
 from djgnn.report.comparison import comparison_payload
 from djgnn.report.page import write_run_page
 from djgnn.report.run_data import load_run
@@ -135,6 +135,24 @@ def test_a_changed_file_is_named(
     for read in (load_model, read_predictions):
         with pytest.raises(InputError, match=rf"/run/{name}: "):
             read(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"), [(n, c) for n, _, c in TAMPERED], ids=[f"{n}: {w}" for n, w, _ in TAMPERED]
+)
+def test_a_changed_file_is_named_by_hashes_that_were_made_ahead(
+    runs: Path,
+    tmp_path: Path,
+    name: str,
+    change: Callable[[Path], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(files, "WORTH_AHEAD", 0)
+    for run in ("run", "other"):
+        shutil.copytree(runs / run, tmp_path / run)
+    change(tmp_path / "run")
+    with pytest.raises(InputError, match=rf"/run/{name}: "):
+        load_model(tmp_path / "run", hashes=files.hash_ahead(tmp_path / "run"))
 
 
 def test_there_are_thirty_of_them_and_an_unchanged_run_is_read(runs: Path) -> None:
