@@ -242,6 +242,28 @@ def test_matrices_and_kernels_are_made_early(monkeypatch: pytest.MonkeyPatch) ->
     assert len(compiled) == 2
 
 
+def test_layers_of_the_deep_network_are_compiled_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton")
+    config = small(experts=("features", "deep"), hidden_channels=16)
+    module, inputs = build_djgnn(config, GRAPH)
+    targets = Targets.of(GRAPH, GRAPH.split(0))
+    compiled = list[int]()
+
+    def compiles(branch: Any, device: torch.device) -> None:
+        early_layer(branch, device)
+        compiled.append(branch.num_layers)
+
+    early_layer = early.compile_layer
+    monkeypatch.setattr(early, "triton_available", lambda: True)
+    monkeypatch.setattr(early, "compile_layer", compiles)
+    trainings = [
+        Training(name, module, inputs, targets, config.training, 0, 0, False)  # type: ignore[arg-type]
+        for name in module.names  # type: ignore[union-attr]
+    ]
+    early._prepare(trainings, lambda: False)
+    assert compiled == [15]
+
+
 @pytest.mark.parametrize("name", ["jumps", "joint"])
 def test_the_trial_of_kernels_trains(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(early, "NODES", 200)

@@ -7,11 +7,16 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 
 from djgnn.graph import Graph, Split
+from djgnn.graph.operator import SparseOperator
 from djgnn.jumps.triton_search import ALL_PAIRS, triton_available
 from djgnn.model import DJGNN
+from djgnn.model.branches import DeepBranch
+from djgnn.model.dropout import keep_share
+from djgnn.model.residual import ROWS, ResidualLayer
 from djgnn.training.config import RunConfig, TrainConfig
 from djgnn.training.expert import Training
 from djgnn.training.inputs import build_djgnn, initialize, seeded
@@ -50,8 +55,27 @@ def _prepare(trainings: Sequence[Training], stop: Callable[[], bool]) -> None:
             each.mixture.inputs_of(each.name, each.inputs)
             networks.append((expert, each))
     for network, each in networks:
-        if each.jumps and triton_available() and not stop():
-            compile_kernels(network, each.targets.train.device)
+        if triton_available() and not stop():
+            device = each.targets.train.device
+            for branch in network.parts:
+                if isinstance(branch, DeepBranch):
+                    compile_layer(branch, device)
+            if each.jumps:
+                compile_kernels(network, device)
+
+
+def compile_layer(branch: DeepBranch, device: torch.device) -> None:
+    """A residual layer in one piece on a few rows, both ways, and without gradients."""
+    width = branch.weight.shape[1]
+    h, layer = torch.ones(ROWS, width, device=device), torch.zeros(width, 2 * width, device=device)
+    norm, bias = torch.zeros(2, width, device=device), torch.zeros(width, device=device)
+    given = [part.requires_grad_() for part in (h, norm, layer, bias)]
+    itself = SparseOperator.from_scipy(sp.eye_array(ROWS, format="csr"), torch.float32, device)
+    share = keep_share(branch.dropout)
+    out: Any = ResidualLayer.apply(*given, itself, share, seeded(0, device))  # type: ignore[no-untyped-call]
+    out.sum().backward()
+    with torch.no_grad():
+        ResidualLayer.apply(*given, itself, 1.0, None)  # type: ignore[no-untyped-call]
 
 
 def compile_kernels(network: DJGNN, device: torch.device) -> None:
