@@ -142,7 +142,8 @@ def measure(name: str, split: int, seed: int, device: str) -> dict[str, Any]:
         epochs[by_module[id(expert)]].append(shares)
 
     fitted = fit_experts(module, inputs, cell.targets, config.training, seed, Hooks(observer=watch))
-    module.eval()
+    module = fitted.module.eval()
+    assert isinstance(module, DJExperts)
     with torch.no_grad():
         outputs = [e(*module.inputs_of(n, inputs))[0] for n, e in module.experts.items()]
     every = np.stack([each.log_softmax(dim=1).cpu().numpy() for each in outputs])

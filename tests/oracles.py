@@ -167,6 +167,8 @@ def dense_logits(
         parts.append(walk.sum(dim=0) @ h)
     if model.deep is not None:
         parts.append(_dense_deep(model, x, rows, near))
+    if model.mix is not None:
+        parts += _dense_mix(model, x, near).chunk(config.mix + 1, dim=1)
     h = torch.cat([a * p for a, p in zip(model.mixture.alpha, parts, strict=True)], dim=1)
     h = F.dropout(h, config.dropout, model.training)
     for layer, (w, b) in enumerate(zip(model.mixture.weights, model.mixture.biases, strict=True)):
@@ -181,18 +183,34 @@ def _dense_deep(model: DJGNN, x: Tensor, rows: Tensor, near: Tensor) -> Tensor:
     known = degree[: rows.shape[1]]
     spread = (known - known.mean()).square().mean().sqrt()
     x = torch.cat([x, ((degree - known.mean()) / spread)[:, None]], dim=1)
-
-    def norm(h: Tensor, layer: int) -> Tensor:
-        centred = h - h.mean(dim=1, keepdim=True)
-        spread = (centred.square().mean(dim=1, keepdim=True) + 1e-5).sqrt()
-        return centred / spread * own.norms[layer, 0] + own.norms[layer, 1]
-
     h = torch.relu(x @ own.weight + own.bias)
     for layer in range(model.config.deep):
-        z, weight = norm(h, layer), own.layers[layer]
+        z, weight = dense_norm(h, own.norms[layer]), own.layers[layer]
         seen = z @ weight[:, :width] + near @ z @ weight[:, width:]
         h = h + torch.relu(seen + own.biases[layer])
-    return norm(h, model.config.deep)
+    return dense_norm(h, own.norms[-1])
+
+
+def _dense_mix(model: DJGNN, x: Tensor, near: Tensor) -> Tensor:
+    """Two layers over the powers of a matrix, each power times its own columns of the weights."""
+    own, hops = model.mix, range(model.config.mix + 1)
+    powers = [torch.linalg.matrix_power(near, j) for j in hops]
+    for w, b, norm in zip(own.weights, own.biases, own.norms, strict=True):
+        blocks = zip(powers, w.chunk(len(hops), dim=1), strict=True)
+        seen = torch.cat([power @ x @ block for power, block in blocks], dim=1)
+        x = torch.relu(dense_norm(seen + b, norm))
+    return x
+
+
+def dense_norm(h: Tensor, norm: Tensor) -> Tensor:
+    """Rows of mean 0 and variance 1, then scale and shift.
+
+    Shapes:
+        h and result ``[n, width]``, norm ``[2, width]``.
+    """
+    centred = h - h.mean(dim=1, keepdim=True)
+    spread = (centred.square().mean(dim=1, keepdim=True) + 1e-5).sqrt()
+    return centred / spread * norm[0] + norm[1]
 
 
 def dense_forward(model: DJGNN, x: Tensor, adjacency: Tensor) -> tuple[Tensor, Tensor]:

@@ -43,6 +43,18 @@ def test_members_of_a_kind_take_the_same_time_in_every_fold() -> None:
     assert estimate.left(now) < 1
 
 
+def test_a_plan_before_the_training_says_nothing_of_other_folds() -> None:
+    estimates = [
+        Estimate(names, 2) for names in (members(2), [n for n in members(2) if "rows" not in n])
+    ]
+    estimates[0].plan(estimates[1].names)
+    for estimate in estimates:
+        for name, now in (("shares-1", 1.0), ("features-1", 2.0), ("hops-1", 5.0)):
+            estimate.saw(name, 9, 10, now)
+        estimate.saw("shares-2", 0, 1, 6.0)
+    assert estimates[0].left(6.0) == estimates[1].left(6.0)
+
+
 def test_networks_to_come_are_dear_or_cheap_and_those_of_other_folds_unlikely() -> None:
     kinds = ("shares", "given", "rows", "deep", "jumps")
     names = [f"{kind}-{fold}" for fold in (1, 2) for kind in kinds]

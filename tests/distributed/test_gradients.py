@@ -40,6 +40,7 @@ def test_exchanges_hand_back_the_gradient_of_the_sum(bounds: tuple[int, ...]) ->
         {"hb_layers": 1, "support": "paper", "num_jumps": 4},
         {"jump_inputs": "hidden", "pump_adjacency": "transposed"},
         {"hops": 2, "diffusion": 3, "homophilic_adjacency": "symmetric"},
+        {"mix": 2, "homophilic_adjacency": "symmetric"},
         {"deep": 15, "homophilic_adjacency": "symmetric"},
     ],
     ids=str,

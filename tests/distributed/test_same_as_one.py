@@ -87,7 +87,7 @@ def test_experts(size: int) -> None:
     jumps = {**DEFAULT, "experts": ("joint", "jumps"), "epochs": 20}
     plain = {**DEFAULT, "experts": (*PLAIN_NAMES, "rows", "joint"), "epochs": 5}
     recipes = {"all": {**DEFAULT, "epochs": 5}, "jumps": jumps, "decoupled": DECOUPLED}
-    recipes["plain"] = plain
+    recipes |= {"plain": plain, "mix": {**DEFAULT, "experts": ("mix", "jumps"), "epochs": 10}}
     check(size, jobs.sbm(), recipes)
 
 

@@ -52,10 +52,10 @@ def wide_apart(module: DJGNN) -> None:
     with torch.no_grad():
         if module.pump is not None:
             module.pump.weight.mul_(5)
-        if module.deep is not None:
-            module.deep.norms.add_(
-                torch.linspace(-0.3, 0.3, module.deep.norms.numel()).view(-1, 2, 8)
-            )
+        for branch in (module.deep, module.mix):
+            if branch is not None:
+                shift = torch.linspace(-0.3, 0.3, branch.norms.numel())
+                branch.norms.add_(shift.view_as(branch.norms))
 
 
 def dense_arrivals(m: Memory, known: Graph, later: Graph) -> torch.Tensor:
@@ -91,7 +91,8 @@ KINDS = [
     {"support": "author", "scale": "volume"},
     {"num_jumps": "auto"},
     {"jump_inputs": "hidden"},
-    {"hops": 2, "diffusion": 3, "deep": 2},
+    {"hops": 2, "diffusion": 3, "deep": 2, "mix": 2},
+    {"mix": 3},
     {**EXPERTS["features"]},
 ]
 

@@ -90,7 +90,15 @@ def test_what_branches_add_by_batches(options: dict[str, Any], batch_size: int) 
 
 
 @pytest.mark.parametrize(
-    "options", [{"hops": 1}, {"diffusion": 2}, {"deep": 1}, EXPERTS["given"], EXPERTS["features"]]
+    "options",
+    [
+        {"hops": 1},
+        {"diffusion": 2},
+        {"deep": 1},
+        {"mix": 1},
+        EXPERTS["given"],
+        EXPERTS["features"],
+    ],
 )
 def test_what_needs_all_nodes_or_has_no_jumps_has_no_batches(options: dict[str, Any]) -> None:
     model, x, operators = setting(options)

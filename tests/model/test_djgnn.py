@@ -38,7 +38,7 @@ def model(seed: int = 0, n: int = N, **options) -> DJGNN:
     return made
 
 
-EVERY = {"hops": 2, "diffusion": 3, "deep": 2}
+EVERY = {"hops": 2, "diffusion": 3, "deep": 2, "mix": 2}
 VARIANTS = [
     {"support": support, "scale": scale}
     for support, scale in itertools.product(
@@ -63,6 +63,8 @@ VARIANTS = [
     {"diffusion": 4, "homophilic_adjacency": "symmetric"},
     {"deep": 3, "homophilic_adjacency": "transposed"},
     {"hops": 1, "diffusion": 2, "deep": 1, "jumps": False},
+    {"mix": 1, "homophilic_adjacency": "transposed"},
+    {"mix": 3, "hops": 1, "classifier_layers": 2},
     *EXPERTS.values(),
 ]
 

@@ -136,10 +136,11 @@ def test_shares_of_the_experts_sum_to_the_probabilities(symmetric: bool) -> None
     assert plain["by_twins"] in (True, False)
 
 
-def test_hops_see_the_powers_of_the_graph() -> None:
+@pytest.mark.parametrize("branch", ["hops", "mix"])
+def test_hops_see_the_powers_of_the_graph(branch: str) -> None:
     graph = heterophilic_sbm(60)
     alone = {"jumps": False, "homophilic": False, "structure": False}
-    module, inputs = built(graph, hops=3, **alone)
+    module, inputs = built(graph, **{branch: 3}, **alone)
     dense = inputs[1].homophilic.to_dense()
     for hops, part in enumerate(explain(module, inputs, graph, 9).branches):
         row = torch.linalg.matrix_power(dense, hops)[9]

@@ -34,6 +34,17 @@ def test_blocks_go_their_hops(index: Tensor | None, hops: int) -> None:
     assert torch.equal(*(torch.autograd.grad(each, h, slope)[0] for each in (found, wanted)))
 
 
+@pytest.mark.parametrize("hops", [0, 1, 2, 3])
+def test_blocks_go_their_hops_to_all_nodes(hops: int) -> None:
+    view = view_of(INDEX)
+    h = torch.randn(GRAPH.num_nodes, 8 * (hops + 1), requires_grad=True)
+    found, wanted = view.spread_blocks(h, 8), View.spread_blocks(view, h, 8)
+    assert torch.equal(found, wanted)
+    assert torch.equal(view.hop_blocks(h, 8), wanted[INDEX])
+    slope = torch.randn_like(found)
+    assert torch.equal(*(torch.autograd.grad(each, h, slope)[0] for each in (found, wanted)))
+
+
 @pytest.mark.parametrize("index", [None, INDEX])
 @pytest.mark.parametrize("hops", [1, 2, 10])
 @pytest.mark.parametrize("learned", [True, False])

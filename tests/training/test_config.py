@@ -61,6 +61,7 @@ ONE_NETWORK = {
         "hops": None,
         "diffusion": 0,
         "deep": 0,
+        "mix": 0,
     },
     "training": {"label_smoothing": None, "select": "score"},
 }

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from djgnn.errors import DJGNNWarning
-from djgnn.graph import heterophilic_sbm, random_splits
+from djgnn.graph import cross_folds, heterophilic_sbm, random_splits
 from djgnn.model import DJGNN, DJExperts
-from djgnn.model.experts import expert_configs
+from djgnn.model.experts import expert_configs, kind_of
 from djgnn.training import Fitted, RunConfig, expert, resolve, train
 from djgnn.training.calibration import temperature
 from djgnn.training.checkpoint import Checkpoint
@@ -82,8 +82,8 @@ def test_an_expert_is_trained_as_if_it_were_alone() -> None:
     mixed, inputs = build_djgnn(config, GRAPH)
     assert isinstance(mixed, DJExperts)
     fitted = fit_experts(mixed, inputs, TARGETS, config.training, seed=3)
-    assert [record.name for record in fitted.experts] == list(mixed.names)
-    for number, name in enumerate(mixed.names):
+    assert [record.name for record in fitted.experts] == list(fitted.module.names)
+    for number, name in enumerate(fitted.module.names):
         if name == "profile":  # it is no model by itself
             continue
         own = dataclasses.replace(config, model=mixed.configs[name])
@@ -101,6 +101,37 @@ def test_an_expert_is_trained_as_if_it_were_alone() -> None:
         for key, value in theirs.items():
             if not key.startswith("mixture."):  # jumps may have been dropped
                 assert torch.equal(ours[key], value), key
+
+
+@pytest.mark.parametrize(("many", "trained"), [(5000, "hops"), (10, "mix")])
+def test_of_hops_and_mix_one_is_trained(
+    many: int, trained: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expert, "MANY_NODES", many)
+    plans: list[Any] = []
+    both, inputs = run(small(epochs=3, experts=("features", "hops", "mix")), on_plan=plans.append)
+    assert plans == [("features", trained)]
+    assert [record.name for record in both.experts] == ["features", trained]
+    assert both.module.names == both.module.config.experts == ("features", trained)
+    made = {name for name, own in inputs[1].by_expert.items() if own.found is not None}
+    assert made == {"features", trained}
+    # As if the other one had never been asked for; and who is asked for alone is trained.
+    for name in ("hops", "mix"):
+        one, _ = run(small(epochs=3, experts=("features", name)))
+        assert [record.name for record in one.experts] == ["features", name]
+        assert torch.equal(one.logits, both.logits) == (name == trained)
+
+
+@pytest.mark.parametrize(("more", "trained"), [(1, "hops"), (0, "mix")])
+def test_labels_of_all_folds_count_in_that(
+    more: int, trained: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expert, "MANY_NODES", GRAPH.num_nodes + more)
+    graph = cross_folds(GRAPH, 2)
+    config = small(epochs=3, experts=("features", "hops", "mix"), folds=2)
+    module, inputs = build_djgnn(config, graph)
+    fitted, _ = train(module, inputs, graph, 0, config.training, 0)
+    assert {kind_of(record.name) for record in fitted.experts} == {"features", trained}
 
 
 def test_rates_grow_where_there_are_many_training_nodes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,15 @@ from djgnn.model.experts import kind_of
 from djgnn.training.experts import ALWAYS
 from djgnn.training.progress import EpochRecord, OnEpoch
 
-COST = {"features": 0.6, "hops": 1.6, "diffusion": 2.2, "deep": 7.0, "jumps": 5.0, "joint": 6.5}
+COST = {
+    "features": 0.6,
+    "hops": 1.6,
+    "mix": 1.9,
+    "diffusion": 2.2,
+    "deep": 7.0,
+    "jumps": 5.0,
+    "joint": 6.5,
+}
 """Time of networks as multiples of that of the others, roughly; the mean over five own graphs."""
 AHEAD, BEHIND = 0.5, 0.05
 """Chance that the other folds train a network, too: one that is ahead of the plain experts in the
@@ -61,9 +69,10 @@ class Estimate:
         self.done, self.epochs, self.last = epoch + 1, epochs, now
 
     def plan(self, names: Sequence[str]) -> None:
-        """After the first fold: which members are trained in all."""
+        """Which members are trained; of other folds than the first this is known after it."""
         self.names = [name for name in self.names if name in names or name == self.current]
-        self.first = set(self.names)
+        if self.last:
+            self.first = set(self.names)
 
     def left(self, now: float) -> float | None:
         """Seconds left at a time; ``None`` as long as too little is known."""

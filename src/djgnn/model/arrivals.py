@@ -256,6 +256,11 @@ class ArrivalView(View):
         xw = torch.cat([self.known.product(weight), self.features @ weight])
         return (self._homophilic @ xw).add_(bias)
 
+    def hops(self, weight: Tensor, width: int) -> Tensor:
+        """Of the new nodes; those of the known ones are computed again for it."""
+        xw = torch.cat([self.known.product(weight), self.features @ weight])
+        return self.spread_blocks(xw, width)[self.known.operators.num_nodes :]
+
     def hop_rows(self, h: Tensor) -> Tensor:
         """The new nodes come last."""
         return h.index_select(0, self._index(h))

@@ -24,6 +24,7 @@ Expert = Literal[
     "transposed",
     "symmetric",
     "hops",
+    "mix",
     "diffusion",
     "rows",
     "columns",
@@ -69,6 +70,7 @@ class ModelConfig:
             alone, ``None`` for no such branch.
         diffusion: Hops of the branch that sums over them, 0 for none.
         deep: Layers of the residual branch, 0 for none.
+        mix: Hops of each layer of the branch that has two of them, 0 for none.
         classifier_layers: 1 for a linear classifier, more for an MLP.
         engine: Neighbour search, see :mod:`djgnn.jumps.engines`.
 
@@ -102,6 +104,7 @@ class ModelConfig:
     hops: Depth | None = None
     diffusion: Depth = 0
     deep: Depth = 0
+    mix: Depth = 0
     classifier_layers: Layers = 1
     engine: Literal["auto", "kdtree", "triton", "blockwise"] = "auto"
 

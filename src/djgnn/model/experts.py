@@ -35,6 +35,7 @@ EXPERTS: dict[Expert, dict[str, Any]] = {
     "transposed": {**_ALONE, "homophilic": True, "homophilic_adjacency": "transposed"},
     "symmetric": {**_ALONE, "homophilic": True, "homophilic_adjacency": "symmetric"},
     "hops": {**_ALONE, "hops": 3, "homophilic_adjacency": "symmetric"},
+    "mix": {**_ALONE, "mix": 2, "homophilic_adjacency": "symmetric"},
     "diffusion": {**_ALONE, "diffusion": 10, "homophilic_adjacency": "symmetric"},
     "rows": {**_ALONE, "structure": True, "pump_adjacency": "given"},
     "columns": {**_ALONE, "structure": True, "pump_adjacency": "transposed"},
@@ -50,7 +51,8 @@ EXPERTS: dict[Expert, dict[str, Any]] = {
 """How the network of each expert differs from the configuration of the model.
 
 ``joint`` is the paper's network, whose classifier sees jumps, homophilic and structure branch at
-once; ``jumps`` has jumps over hidden states; the others have one branch without jumps.
+once; ``jumps`` has jumps over hidden states; the others have one branch without jumps, that of
+``mix`` half as wide.
 """
 TABLE: dict[str, type[TableExpert]] = {
     "shares": ClassShares,
@@ -76,6 +78,8 @@ def expert_configs(config: ModelConfig, directed: bool) -> dict[str, ModelConfig
         if name in TABLE:
             continue
         own = {**EXPERTS[name], **({} if directed else UNDIRECTED), "experts": (), "folds": None}
+        if name == "mix":
+            own["hidden_channels"] = -(-config.hidden_channels // 2)
         made = config.replace(**own)
         if made not in found.values():
             found[name] = made
@@ -165,17 +169,18 @@ class DJExperts(Mixed):
         configs = expert_configs(own, directed)
         if not configs:
             raise ValueError("experts must name at least one that is a network")
-        sizes = (in_channels, hidden_channels, out_channels, num_nodes)
         made: dict[str, nn.Module] = {}
+        sizes = (out_channels, num_nodes)
         folds = own.folds or 1
         for fold, name in itertools.product(range(folds), own.experts):
             place = member(name, fold, folds)
             if name in TABLE:
-                own_sizes = (in_channels, out_channels, num_nodes)
                 two_ways = directed and (directions or name not in PLAIN_NAMES)
-                made[place] = TABLE[name].build(own, *own_sizes, two_ways)
+                made[place] = TABLE[name].build(own, in_channels, *sizes, two_ways)
             elif name in configs:
-                made[place] = DJGNN(*sizes, configs[name].num_jumps, config=configs[name])
+                one = configs[name]
+                widths = (in_channels, one.hidden_channels)
+                made[place] = DJGNN(*widths, *sizes, one.num_jumps, config=one)
         super().__init__(made)
         self.offsets = torch.zeros(out_channels)
         self.config, self.folds, self.directed, self.directions = own, folds, directed, directions
@@ -188,7 +193,8 @@ class DJExperts(Mixed):
         kept = tuple(kind for kind in self.config.experts if kind in kinds)
         sizes = (self.config.hidden_channels, self.out_channels, self.num_nodes, self.directed)
         config = self.config.replace(experts=kept)
-        found = DJExperts(self.in_channels, *sizes, config=config, directions=self.directions)
+        with torch.device("meta"):  # the experts of this one take the places of those made here
+            found = DJExperts(self.in_channels, *sizes, config=config, directions=self.directions)
         places = [self.names.index(name) for name in found.names]
         found.experts = nn.ModuleDict({name: self.experts[name] for name in found.names})
         for values in ("weights", "temperatures", "powers"):

@@ -15,7 +15,7 @@ from djgnn.filters.aggregate import normalized_entries
 from djgnn.filters.table import safe_norm
 from djgnn.graph import Graph, Split
 from djgnn.graph.operator import SparseOperator
-from djgnn.model.branches import HopBranch, JumpBranches
+from djgnn.model.branches import HopBranch, JumpBranches, MixBranch
 from djgnn.model.djgnn import DJGNN
 from djgnn.model.experts import DJExperts, Network, members
 from djgnn.model.mixture import ConvexMixture
@@ -266,7 +266,7 @@ def _branches(
         matrix = branch.matrix(operators)
         if isinstance(branch, JumpBranches):
             behind += _jumps(module, output, operators, words, node)
-        elif isinstance(branch, HopBranch):
+        elif isinstance(branch, HopBranch | MixBranch):
             behind += [_row(matrix, words, node, hops) for hops in range(branch.num_hops + 1)]
         else:
             seen = [] if matrix is None else _row(matrix, words, node)

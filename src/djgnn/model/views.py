@@ -117,6 +117,18 @@ class View:
                 found.append(self.propagate(h))
         return torch.cat(found, dim=1)
 
+    def hops(self, weight: Tensor, width: int) -> Tensor:
+        """Block j of the columns of X W after j hops, of the sources, side by side."""
+        return self.spread_blocks(self.features @ weight, width)
+
+    def spread_blocks(self, h: Tensor, width: int) -> Tensor:
+        """Block j of the columns of h after j hops, from the sources to the sources."""
+        found = [h[:, :width]]
+        while h.shape[1] > width:
+            h = self.spread(h[:, width:].contiguous())
+            found.append(h[:, :width])
+        return torch.cat(found, dim=1)
+
     def hop_sum(self, h: Tensor, weights: Tensor) -> Tensor:
         """The sum over hops of h, from none on, each with its weight, of the rows."""
         total = weights[0] * self.own_rows(h)
@@ -285,6 +297,14 @@ class GraphView(View):
             return super().hop_blocks(h, width)
         how = (self.operators.homophilic, self.homophilic, self.index, width)
         found: Tensor = HopBlocks.apply(h, *how)  # type: ignore[no-untyped-call]
+        return found
+
+    def spread_blocks(self, h: Tensor, width: int) -> Tensor:
+        """On a CPU in one piece."""
+        if h.device.type != "cpu":
+            return super().spread_blocks(h, width)
+        every = self.operators.homophilic
+        found: Tensor = HopBlocks.apply(h, every, every, None, width)  # type: ignore[no-untyped-call]
         return found
 
     def hop_sum(self, h: Tensor, weights: Tensor) -> Tensor:

@@ -10,9 +10,11 @@ import torch
 from djgnn.graph import Graph
 from djgnn.graph.checks import check_trainable
 from djgnn.graph.table_rules import column_groups
+from djgnn.model import DJExperts
 from djgnn.model.experts import Member, kind_of, members
 from djgnn.model.plain import PlainExpert
 from djgnn.training.config import RunConfig, TrainConfig
+from djgnn.training.expert import trained_part
 from djgnn.training.experts import ALWAYS
 from djgnn.training.importance import MOST_GROUPS, REPEATS, SECONDS
 from djgnn.training.inputs import build_djgnn, initialize, seeded
@@ -99,6 +101,8 @@ def estimate(
         targets = Targets.of(graph, parts, where)
         built, ready = time.perf_counter() - begun, memory.mib()
         training, folds = config.training, config.model.folds or 1
+        if isinstance(module, DJExperts):
+            module = trained_part(module, targets)
         every = members(module)
         of_fold = every[: len(every) // folds]  # those of the others take as long
         trained = [own for own in of_fold if not isinstance(own.module, PlainExpert)]

@@ -13,7 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from djgnn.model import DJGNN
+from djgnn.model import DJGNN, DJExperts
+from djgnn.model.experts import kind_of
 from djgnn.model.mixed import Mixed
 from djgnn.model.plain import PlainExpert
 from djgnn.model.profile import Profile
@@ -64,8 +65,7 @@ class Training:
 
     @property
     def _nodes(self) -> int:
-        """Training nodes; of folds those of all."""
-        return self.targets.train.numel() + self.crossed * self.targets.val.numel()
+        return count_nodes(self.targets, self.crossed)
 
     @cached_property
     def _bounds(self) -> tuple[float, float, bool, bool]:
@@ -129,6 +129,23 @@ class Training:
             if self.rates.ends(losses[:n], run.kept_epoch, rival, *self._bounds):
                 return n < len(losses)
         return not fitted.interrupted
+
+
+def count_nodes(targets: Targets, crossed: bool) -> int:
+    """Training nodes; of folds those of all."""
+    return targets.train.numel() + crossed * targets.val.numel()
+
+
+def trained_part(mixture: DJExperts, targets: Targets) -> DJExperts:
+    """The mixture without what is not trained: of `hops` and `mix`, where it has both, one.
+
+    With many training nodes that is `mix`, with few `hops`.
+    """
+    kinds = {kind_of(name) for name in mixture.names}
+    if not kinds >= {"hops", "mix"}:
+        return mixture
+    many = count_nodes(targets, mixture.folds > 1) >= MANY_NODES
+    return mixture.only(kinds - {"hops" if many else "mix"})
 
 
 def seed_of(name: str, seed: int) -> int:

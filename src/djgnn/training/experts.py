@@ -28,7 +28,7 @@ from djgnn.training.calibration import Calibration, temperature
 from djgnn.training.config import TrainConfig
 from djgnn.training.early import early
 from djgnn.training.evidence import Evidence, averaging_gain
-from djgnn.training.expert import Training, seed_of
+from djgnn.training.expert import Training, seed_of, trained_part
 from djgnn.training.inputs import initialize
 from djgnn.training.lanes import Idle, in_turn
 from djgnn.training.loop import ExpertRecord, Fitted
@@ -64,6 +64,7 @@ def fit_experts(
     An expert that diverges is left out, and so are those that a stop leaves untrained: their
     weight is 0. Of a cross-fitted mixture every member is trained on the nodes outside of its fold;
     networks that have next to no weight in the first fold are not trained in the others.
+    The mixture that is returned is :func:`djgnn.training.expert.trained_part` of the given one.
 
     Args:
         module: The mixture.
@@ -79,6 +80,10 @@ def fit_experts(
         InputError: If a checkpoint is damaged or of another run.
     """
     hooks, folds = hooks or Hooks(), [targets] if isinstance(targets, Targets) else list(targets)
+    if isinstance(module, DJExperts):
+        module = trained_part(module, folds[0])
+        if hooks.on_plan is not None:
+            hooks.on_plan(module.names)
     found: dict[str, Fitted] = {}
     diverged: dict[str, FloatingPointError] = {}
     seeds = {name: seed_of(name, seed) for name in module.names}

@@ -39,6 +39,7 @@ MANY = {
     "profile": 51,
     "given": 92,
     "hops": 105,
+    "mix": 145,
     "diffusion": 85,
     "rows": 38,
     "deep": 130,
@@ -50,6 +51,7 @@ takes more than twice as many on one of them, a little more."""
 LIKE = {
     "profile": "features",
     "hops": "features",
+    "mix": "features",
     "diffusion": "features",
     "symmetric": "given",
     "columns": "rows",

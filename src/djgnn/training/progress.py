@@ -85,8 +85,8 @@ class Hooks:
             evaluation (where the model has one) and all logits.
         on_end: Called with every expert once it is trained; from then on only its weights are
             read, to store or record it.
-        on_plan: Called after the first fold of a cross-fitted mixture, with the names of the
-            members of all folds that belong to kinds which the others train.
+        on_plan: Called with the names of the members that are trained: before the first one, and
+            after the first fold of a cross-fitted mixture.
         on_trained: Called once nothing is trained any more; the calibration comes next.
     """
 

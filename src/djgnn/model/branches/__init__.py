@@ -10,6 +10,7 @@ from djgnn.model.branches.diffusion import DiffusionBranch
 from djgnn.model.branches.homophilic import HomophilicBranch
 from djgnn.model.branches.hops import HopBranch
 from djgnn.model.branches.jumps import JumpBranches
+from djgnn.model.branches.mix import MixBranch
 from djgnn.model.branches.structure import StructureBranch
 
 BRANCHES: list[type[Branch]] = [
@@ -19,6 +20,7 @@ BRANCHES: list[type[Branch]] = [
     HopBranch,
     DiffusionBranch,
     DeepBranch,
+    MixBranch,
 ]
 """In the order of the mixing weights."""
 
@@ -30,5 +32,6 @@ __all__ = [
     "HomophilicBranch",
     "HopBranch",
     "JumpBranches",
+    "MixBranch",
     "StructureBranch",
 ]

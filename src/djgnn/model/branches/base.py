@@ -25,6 +25,8 @@ class Branch(nn.Module):
                                          ``view.aggregate(encoding.table, h)`` (the filters)
     ``view.hop(W, b)``                   ``view.hop_rows(h)`` (one hop on the graph)
     ``view.hop(W, b, further=1)``        ``view.propagate(view.inner(name, h, f))`` (two hops)
+    ``view.hops(W, width)``              ``view.hop_blocks(f(h) @ V, width)`` (several hops twice,
+                                         not in batches)
     nothing                              ``view.adjacency @ W`` (rows of A)
     ``view.features @ W``                ``view.own_rows(view.spread(h))`` (any number of hops,
                                          but not in batches), or ``view.hop_blocks(h, width)``,

@@ -5,7 +5,7 @@ const EXPERT_WORDS = {
   shares: "how common each class is", propagation: "labels passed along the edges", boosting: "boosted trees on features, neighbours and place in the graph",
   forest: "a forest of random trees on features, neighbours and place in the graph", profile: "features, degrees and labels of neighbours",
   features: "the node's own features", given: "neighbours along the edges", transposed: "neighbours against the edges", symmetric: "neighbours in both directions",
-  hops: "neighbourhoods of up to three steps", diffusion: "diffusion over ten steps", rows: "whom the node links to", columns: "who links to the node",
+  hops: "neighbourhoods of up to three steps", mix: "neighbourhoods of up to two steps, twice", diffusion: "diffusion over ten steps", rows: "whom the node links to", columns: "who links to the node",
   deep: "a deep network over the edges", jumps: "nodes in similar places (jumps)", joint: "jumps, neighbours and links at once (the paper's network)",
 };
 
