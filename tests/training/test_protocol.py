@@ -68,7 +68,7 @@ def test_poisoned_test_labels_change_nothing_but_the_test_score(
         for each in (fitted, again)
     ]
     assert timeless[0] == timeless[1]
-    assert len(timeless[0]) == len(config.model.experts)
+    assert len(timeless[0]) == len(getattr(fitted.module, "names", ()))
     state = again.module.state_dict()
     for key, value in fitted.module.state_dict().items():
         assert torch.equal(value, state[key]), key
