@@ -16,7 +16,7 @@ from djgnn.jumps.triton_search import ALL_PAIRS, triton_available
 from djgnn.model import DJGNN
 from djgnn.model.branches import DeepBranch
 from djgnn.model.dropout import keep_share
-from djgnn.model.residual import ROWS, ResidualLayer
+from djgnn.model.residual import ROWS, WIDTHS, ResidualLayer
 from djgnn.training.config import RunConfig, TrainConfig
 from djgnn.training.expert import Training
 from djgnn.training.inputs import build_djgnn, initialize, seeded
@@ -25,12 +25,12 @@ from djgnn.training.passes import ViewPasses
 from djgnn.training.targets import Targets
 
 NODES, NEIGHBOURS, FEATURES, EPOCHS = 2 * ALL_PAIRS, 4, 16, 3
-"""Of the trial that has kernels compiled: more nodes than are compared in all pairs."""
+"""Of the random graph that kernels are compiled on, whose nodes are too many for all pairs."""
 
 
 @contextmanager
 def early(trainings: Sequence[Training], wanted: bool) -> Iterator[None]:
-    """Within it, a thread makes what trainings will ask for; with the context it ends, too.
+    """While the context is open, a thread makes what the trainings will need; it ends with it.
 
     Args:
         trainings: What will be trained.
@@ -47,7 +47,7 @@ def early(trainings: Sequence[Training], wanted: bool) -> Iterator[None]:
 
 
 def _prepare(trainings: Sequence[Training], stop: Callable[[], bool]) -> None:
-    """The operators of all networks, and kernels of those with jumps."""
+    """The operators of all networks, then the kernels of the deep one and of those with jumps."""
     networks: list[tuple[DJGNN, Training]] = []
     for each in trainings:
         expert: Any = each.mixture.experts[each.name]
@@ -58,7 +58,7 @@ def _prepare(trainings: Sequence[Training], stop: Callable[[], bool]) -> None:
         if triton_available() and not stop():
             device = each.targets.train.device
             for branch in network.parts:
-                if isinstance(branch, DeepBranch):
+                if isinstance(branch, DeepBranch) and branch.weight.shape[1] in WIDTHS:
                     compile_layer(branch, device)
             if each.jumps:
                 compile_kernels(network, device)

@@ -30,7 +30,7 @@ from djgnn.training.early import early
 from djgnn.training.evidence import Evidence, averaging_gain
 from djgnn.training.expert import Training, seed_of, trained_part
 from djgnn.training.inputs import initialize
-from djgnn.training.lanes import Idle, in_turn
+from djgnn.training.lanes import Aside, in_turn
 from djgnn.training.loop import ExpertRecord, Fitted
 from djgnn.training.mixing import learned, mixing_weights
 from djgnn.training.progress import EpochRecord, Hooks
@@ -57,7 +57,7 @@ def fit_experts(
     config: TrainConfig,
     seed: int = 0,
     hooks: Hooks | None = None,
-    aside: Idle | None = None,
+    aside: Aside | None = None,
 ) -> Fitted:
     """Train every expert from fresh weights, then mix them.
 
@@ -146,14 +146,14 @@ def _results(
     hooks: Hooks,
     most: int,
     threads: int = 0,
-    idle: Idle | None = None,
+    aside: Aside | None = None,
 ) -> Iterator[tuple[str, Fitted | FloatingPointError]]:
     """Train experts, at most so many at a time, up to the first one that is interrupted.
 
     An expert is compared with those before it. Where it was trained beside one of them, and what
     became of that one would have ended it at another epoch, it is trained again: the result does
     not depend on how many were trained at a time. Beside a GPU the experts that are compared with
-    no other have a lane with so many threads, and what is `idle` follows them there.
+    no other have a lane with so many threads, and what is `aside` follows them there.
     """
     rivals: dict[int, float] = {}
 
@@ -163,7 +163,7 @@ def _results(
     jobs = [(partial(t.run, partial(rival, t.fold)), _of(hooks, t.name)) for t in trainings]
     ahead = [most > 1 or (threads > 0 and training.plain) for training in trainings]
     places = [i - EARLY * training.long for i, training in enumerate(trainings)]
-    results = in_turn(jobs, ahead, most, threads, places, idle)
+    results = in_turn(jobs, ahead, most, threads, places, aside)
     with early(trainings, threads > 0), closing(results):
         for each, (job, own), begun, result in zip(trainings, jobs, ahead, results, strict=True):
             try:

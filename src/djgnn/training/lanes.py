@@ -14,7 +14,7 @@ from djgnn.training.loop import Fitted
 from djgnn.training.progress import EpochRecord, Hooks
 
 Job = Callable[[Hooks], Fitted]
-Idle = Callable[[Callable[[], bool]], None]
+Aside = Callable[[Callable[[], bool]], None]
 """Work that is given what tells whether to stop."""
 
 
@@ -24,7 +24,7 @@ def in_turn(
     lanes: int,
     threads: int = 0,
     places: Sequence[float] | None = None,
-    idle: Idle | None = None,
+    aside: Aside | None = None,
 ) -> Generator[Callable[[], Fitted]]:
     """Start trainings in order, so many at a time, and give a function for each that awaits it.
 
@@ -38,7 +38,7 @@ def in_turn(
         threads: That libraries have in each of them beside a GPU, where each has a stream of its
             own; 0 without one.
         places: By which those are started, the least first; by default in order.
-        idle: Done in a lane beside a GPU after those that were started at once, and waited for.
+        aside: Done in a lane beside a GPU after those that were started at once, and waited for.
     """
     over = threading.Event()
     with ThreadPoolExecutor(lanes, initializer=_with_threads, initargs=(threads,)) as pool:
@@ -46,7 +46,9 @@ def in_turn(
             order = [i for i, at_once in enumerate(ahead) if at_once]
             order.sort(key=lambda i: i if places is None else places[i])
             begun = {i: _Lane(pool, *jobs[i], over).result for i in order}
-            last = pool.submit(_aside, idle, over.is_set) if idle and threads and begun else None
+            last = (
+                pool.submit(_run_aside, aside, over.is_set) if aside and threads and begun else None
+            )
             waiting = (partial(job, hooks) for job, hooks in jobs)
             yield from [begun.get(i, later) for i, later in enumerate(waiting)]
             if last is not None:
@@ -86,7 +88,7 @@ class _Lane:
         return self.future.result()
 
 
-def _aside(work: Idle, stop: Callable[[], bool]) -> None:
+def _run_aside(work: Aside, stop: Callable[[], bool]) -> None:
     with _in_step():
         work(stop)
 

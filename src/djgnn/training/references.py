@@ -56,8 +56,8 @@ class FeatureReference:
         if not whole.shared(lambda: bool(self.graph.num_features and self.graph.num_edges)):
             return
         device, hooks = self.folds[0].train.device, Hooks(stop=stop)
-        sizes = (self.module.in_channels, self.module.out_channels, self.graph.num_nodes)
-        found = torch.full(sizes[:0:-1], torch.nan, device=device)
+        classes, nodes = self.module.out_channels, self.graph.num_nodes
+        sizes, found = (self.module.in_channels, classes, nodes), None
         for targets in self.folds:
             trees = FeatureTrees(*sizes).to(device)
             prepare(trees, (x, whole), self.config, self.seed)
@@ -68,8 +68,10 @@ class FeatureReference:
                 return
             if self.module.folds == 1:
                 found = answer.logits
-            else:
-                found[targets.val] = answer.held
+                break
+            if found is None:
+                found = torch.full((nodes, classes), torch.nan, device=device)
+            found[targets.val] = answer.held
         self._known = found
 
     def logits(self, fitted: Fitted) -> Tensor | None:
