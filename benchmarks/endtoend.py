@@ -1,17 +1,19 @@
 """What a person waits for: every command on graphs of every size, phase by phase.
 
     python benchmarks/endtoend.py [--nodes 1000,10000] [--shapes sparse,dense] [--epochs 5]
+                                  [--edges 10] [--commands inspect,fit,predict,explain]
                                   [--preset full] [--limit 1800] [--clock cpu] [--plot FILE]
                                   [--json FILE]
 
 Each command runs in a process of its own: `inspect --no-cost`, `fit` (its phases are those of the
 card, report included), `predict` of a tenth as many new nodes, `explain` of the node with the most
-edges. Shapes: `sparse` and `dense` are heterophilic block models with 10 and with 100 edges per
-node and 50 features; `star`, `complete`, `path` and `components` (of four nodes) have the same
-features. Half of the nodes have a label. Prints a row per phase with seconds, and the peak of the
-process in MiB; then the growth exponents of the phases that take a second or more, from 20,000
-nodes on; with `--clock cpu` those of the CPU seconds, which other work on the machine hardly
-changes. A command that takes longer than the limit is ended and shown as such.
+edges. Shapes: `sparse` and `dense` are heterophilic block models with `--edges`, and with 100 edges
+per node, a tenth of them with the new nodes, and 50 features; `star`, `complete`, `path` and
+`components` (of four nodes) have the same features. Half of the nodes have a label. Prints a row
+per phase with seconds, the peak of the process in MiB, and that on a GPU; then the growth exponents
+of the phases that take a second or more, from 20,000 nodes on; with `--clock cpu` those of the CPU
+seconds, which other work on the machine hardly changes. A command that takes longer than the limit
+is ended and shown as such.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from djgnn.graph import Graph, write_npz
 from large_sbm import degree_corrected_sbm
 
 FEATURES, CLASSES, FITTED_FROM, LEAST_SECONDS = 50, 8, 20_000, 1.0
-DEGREES = {"sparse": 10, "dense": 100}
+DENSE_EDGES = 100
 Row = dict[str, Any]
 
 
@@ -54,11 +56,12 @@ def edges_of(shape: str, n: int) -> np.ndarray:
     return np.concatenate([one, one[::-1]], axis=1)
 
 
-def draw(shape: str, n: int) -> Graph:
+def draw(shape: str, n: int, edges_per_node: float) -> Graph:
     """A graph with names and features, half of its labels hidden."""
     rng = np.random.default_rng(0)
-    if shape in DEGREES:
-        whole = degree_corrected_sbm(n, DEGREES[shape] * n, num_features=FEATURES)
+    if shape in ("sparse", "dense"):
+        degree = edges_per_node if shape == "sparse" else DENSE_EDGES
+        whole = degree_corrected_sbm(n, round(degree * n), num_features=FEATURES)
         edges, x, y = whole.edge_index, whole.x, np.array(whole.y)
     else:
         edges, y = edges_of(shape, n), rng.integers(0, 2, n)
@@ -114,14 +117,18 @@ def run(words: list[str], limit: float) -> tuple[float, float, float, bool]:
 
 def measure(shape: str, n: int, options: argparse.Namespace) -> list[Row]:
     """All commands on one graph."""
-    later = draw(shape, n + n // 10 if shape != "components" else n + 4 * (n // 40))
+    more = n // 10 if shape != "components" else 4 * (n // 40)
+    later = draw(shape, n + more, options.edges)
     graph, rows = first_nodes(later, n), list[Row]()
     about = {"shape": shape, "nodes": n, "edges": graph.num_edges}
 
-    def add(phase: str, seconds: float, cpu: float, mib: float, ended: bool = True) -> None:
-        row = {**about, "phase": phase, "seconds": seconds, "cpu": cpu, "mib": mib}
+    def add(
+        phase: str, seconds: float, cpu: float, mib: float, ended: bool = True, gpu: float = 0.0
+    ) -> None:
+        row = {**about, "phase": phase, "seconds": seconds, "cpu": cpu, "mib": mib, "gpu_mib": gpu}
         rows.append({**row, "ended": ended})
-        end = "" if ended else "  ended by the limit"
+        end = f"  {gpu:7.0f} MiB on the GPU" if gpu else ""
+        end += "" if ended else "  ended by the limit"
         size = f"{shape:10s} {n:9,d} {graph.num_edges:11,d}"
         print(
             f"{size}  {phase:12s} {seconds:8.1f} s {cpu:8.1f} CPU s {mib:7.0f} MiB{end}", flush=True
@@ -131,17 +138,21 @@ def measure(shape: str, n: int, options: argparse.Namespace) -> list[Row]:
         known, all_of, folder = (str(Path(place, k)) for k in ("known.npz", "later.npz", "run"))
         write_npz(graph, known)
         write_npz(later, all_of)
-        add("inspect", *run(["inspect", "--graph", known, "--no-cost"], options.limit))
+        wanted = options.commands.split(",")
+        if "inspect" in wanted:
+            add("inspect", *run(["inspect", "--graph", known, "--no-cost"], options.limit))
         fit = ["fit", "--graph", known, "--out", folder, "--quiet", "--epochs", str(options.epochs)]
         taken = run([*fit, "--preset", options.preset], options.limit)
         if taken[-1]:
             card = json.loads(Path(folder, "result.json").read_text("utf-8"))
             for phase in card["phases"]:
-                add(phase["name"], phase["seconds"], phase["cpu_seconds"], phase["peak_mib"])
+                took = (phase[key] for key in ("seconds", "cpu_seconds", "peak_mib"))
+                add(phase["name"], *took, gpu=phase.get("gpu_peak_mib", 0.0))
         add("fit", *taken)
-        if taken[-1]:
+        if taken[-1] and "predict" in wanted:
             new = ["predict", folder, "--graph", all_of, "--out", str(Path(place, "new.csv"))]
             add("predict", *run(new, options.limit))
+        if taken[-1] and "explain" in wanted:
             hub = int(np.bincount(graph.edge_index.reshape(-1), minlength=n).argmax())
             add("explain", *run(["explain", folder, graph.names()[hub]], options.limit))
     return rows
@@ -194,6 +205,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", default="1000,10000,100000,1000000")
     parser.add_argument("--shapes", default="sparse,dense")
+    parser.add_argument("--edges", type=float, default=10, help="per node of a sparse graph")
+    parser.add_argument("--commands", default="inspect,fit,predict,explain")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--preset", default="full")
     parser.add_argument("--limit", type=float, default=1800.0, help="seconds of a command")

@@ -88,17 +88,22 @@ def normalized_entries(table: FilterTable) -> tuple[Tensor, Tensor]:
     Returns:
         Positions (node * branches + branch) and values, both ``[n, branches + kept ranks]``.
     """
-    position, value, inverse_root = looped_entries(table)
+    # 32-bit where all entries can be counted so.
+    kind = _layout(table.branches, table.index.shape[0], table.index.device).indptr.dtype
+    position, value, inverse_root = looped_entries(table, kind=kind)
     theirs = inverse_root.view(-1).index_select(0, position.view(-1)).view_as(value)
     return position, normalize_entries(table.branches, value, inverse_root, theirs)
 
 
-def looped_entries(table: FilterTable, first: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+def looped_entries(
+    table: FilterTable, first: int = 0, kind: torch.dtype = torch.int64
+) -> tuple[Tensor, Tensor, Tensor]:
     """The entries of the filters with their self loops, and 1 / sqrt of the row sums.
 
     Args:
         table: Filters of all nodes, or of successive ones.
         first: The node of its first row.
+        kind: Type of the positions.
 
     Returns:
         Positions (node * branches + branch) and values, both ``[n, branches + kept ranks]``, and
@@ -108,7 +113,7 @@ def looped_entries(table: FilterTable, first: int = 0) -> tuple[Tensor, Tensor, 
     layout = _layout(table.branches, n, table.index.device)
     itself = torch.arange(first, first + n, device=table.index.device)[:, None]
     value, inverse_root = _looped_values(table, itself, layout)
-    node = torch.cat([itself, table.index], dim=1).index_select(1, layout.rank)
+    node = torch.cat([itself, table.index], dim=1).to(kind).index_select(1, layout.rank)
     return node.mul_(table.num_branches).add_(layout.branch), value, inverse_root
 
 

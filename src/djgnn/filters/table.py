@@ -1,14 +1,16 @@
 """Structural filters J^k as one fixed-width table: support from the ranks, coefficients from U."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from djgnn.jumps import JumpHierarchy, TwinClasses
 
-LISTS = 1 << 15
-"""Lists whose distances are computed at a time on a CPU."""
+LISTS, DEVICE_LISTS = 1 << 15, 1 << 18
+"""Lists whose distances are computed at a time on a CPU, and on a GPU."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,13 +105,48 @@ def rank_weights(
     points = u.index_select(0, twins.representative)
     near = twins.class_of[ranks]
     mine = points if classes is None else points.index_select(0, classes)
-    # The differences are p times the result.
-    size = LISTS if u.device.type == "cpu" else max(1, len(ranks))
-    distances = []
+    distances: Tensor = _Distances.apply(points, mine, near)  # type: ignore[no-untyped-call]
+    return torch.exp(-scale * distances)
+
+
+class _Distances(torch.autograd.Function):
+    """Distances of points to those that their lists name.
+
+    The differences, p times as many numbers, are computed again for the gradient instead of kept.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, points: Tensor, mine: Tensor, near: Tensor) -> Tensor:
+        parts = [safe_norm(gap) for gap in _gaps(points, mine, near)]
+        distances = parts[0] if len(parts) == 1 else torch.cat(parts)
+        ctx.save_for_backward(points, mine, near, distances)
+        return distances
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+        points, mine, near, distances = ctx.saved_tensors
+        pull = torch.where(distances > 0, grads[0] / distances, 0.0)
+        to_points, to_mine = torch.zeros_like(points), torch.empty_like(mine)
+        size = _lists_at_once(points)
+        blocks = (torch.split(each, size) for each in (pull, near, to_mine))
+        gaps = _gaps(points, mine, near)
+        for gap, weight, some, own in zip(gaps, *blocks, strict=True):
+            gap.mul_(weight[:, :, None])
+            torch.sum(gap, dim=1, out=own)
+            to_points.index_add_(0, some.reshape(-1), gap.view(-1, gap.shape[2]).neg_())
+        return to_points, to_mine, None
+
+
+def _gaps(points: Tensor, mine: Tensor, near: Tensor) -> Iterator[Tensor]:
+    """The differences of points to those that their lists name, some lists at a time."""
+    size = _lists_at_once(points)
     for own, some in zip(torch.split(mine, size), torch.split(near, size), strict=True):
         theirs = points.index_select(0, some.reshape(-1)).view(*some.shape, points.shape[1])
-        distances.append(safe_norm(own[:, None, :] - theirs))
-    return torch.exp(-scale * (distances[0] if len(distances) == 1 else torch.cat(distances)))
+        yield own[:, None, :] - theirs
+
+
+def _lists_at_once(points: Tensor) -> int:
+    return LISTS if points.device.type == "cpu" else DEVICE_LISTS
 
 
 def safe_norm(vectors: Tensor) -> Tensor:

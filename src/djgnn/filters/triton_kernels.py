@@ -19,7 +19,7 @@ def forward_kernel(
     inside = live[:, None] & (column < hidden)[None, :]
     total = tl.zeros([ROWS, WIDTH], h.dtype.element_ty)
     for e in range(tl.load(starts + b), tl.load(starts + b + 1)):
-        j = tl.load(index + i * entries + e, mask=live, other=0)
+        j = tl.load(index + i * entries + e, mask=live, other=0).to(tl.int64)
         v = tl.load(value + i * entries + e, mask=live, other=0.0)
         theirs = tl.load(h + j[:, None] * hidden + column[None, :], mask=inside, other=0.0)
         total += v[:, None] * theirs
@@ -38,7 +38,7 @@ def backward_kernel(
     e = tl.program_id(1)
     b = tl.load(branch_of + e)
     live = i < num_rows
-    j = tl.load(index + i * entries + e, mask=live, other=0)
+    j = tl.load(index + i * entries + e, mask=live, other=0).to(tl.int64)
     v = tl.load(value + i * entries + e, mask=live, other=0.0)
     dot = tl.zeros([ROWS], h.dtype.element_ty)
     for block in tl.static_range(BLOCKS):
