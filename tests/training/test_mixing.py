@@ -8,7 +8,7 @@ import torch
 from scipy.special import log_softmax
 
 from djgnn.model.mixed import Mixed
-from djgnn.training.mixing import Mixing, learned, product_of, product_powers
+from djgnn.training.mixing import Mixing, class_offsets, learned, product_of, product_powers
 
 CLASSES = 3
 
@@ -44,6 +44,18 @@ def test_independent_witnesses_are_multiplied() -> None:
     assert found.mixed(logits)[rows, y].mean() > alone + 0.1
     bayes = log_softmax(sum(logits).astype(float), 1)
     np.testing.assert_allclose(product_of(tempered, found.powers), bayes, atol=0.6)
+
+
+def test_offsets_are_those_of_a_mixture_that_is_as_sure_as_it_could_be() -> None:
+    """Half as sure, it has half the offsets, so that the same classes are answered."""
+    rng = np.random.default_rng(0)
+    z = log_softmax(2 * rng.standard_normal((20_000, 3)), axis=1)
+    truth = z + [0.8, 0.0, -0.8]
+    y = (log_softmax(truth, axis=1) + rng.gumbel(size=z.shape)).argmax(axis=1)
+    sure, unsure = class_offsets(z, y), class_offsets(log_softmax(z / 2, axis=1), y)
+    np.testing.assert_allclose(sure, [0.8, 0, -0.8], atol=0.06)
+    np.testing.assert_allclose(unsure, sure / 2, atol=0.02)
+    assert np.mean((z / 2 + unsure).argmax(axis=1) == truth.argmax(axis=1)) > 0.98
 
 
 def test_offsets_raise_classes_that_are_answered_too_seldom() -> None:

@@ -16,7 +16,7 @@ ROUNDS = 200
 MOST_NODES, FEWEST_NODES, PARTS = 20_000, 20, 4
 """Nodes that a mixture is learned from; those that a product needs, and parts to judge it by."""
 FIRMNESS = 10.0
-"""Offsets of the classes begin to follow the data with more nodes than this."""
+"""Slope and offsets of the classes begin to follow the data with more nodes than this."""
 
 
 def mixing_weights(likelihood: Floats, counts: Floats | None = None) -> Floats:
@@ -128,10 +128,16 @@ def _learned(
 
 
 def class_offsets(logits: Floats, y: NDArray[np.int64], counts: Floats | None = None) -> Floats:
-    r"""Offsets b of the classes with the least :math:`-\sum_i \log P_b(y_i) + 5 |b|^2`.
+    r"""Offsets b of the classes, learned beside a slope a of the logits z.
+
+    .. math::
+        \min_{a > 0,\, b}\; -\sum_i \log \mathrm{softmax}(a\, (z_i + b))_{y_i}
+        + 5\, a^2 |b|^2 + 5 \log^2 a
 
     With them the classes are answered about as often as they are there: experts that shrink towards
-    the class shares, as forests do, otherwise answer rare ones too seldom.
+    the class shares, as forests do, otherwise answer rare ones too seldom. A mixture is less sure
+    than it could be, so that without the slope the offsets would be too small; which class is
+    answered does not depend on it, and the temperature that follows learns it anew.
 
     Args:
         logits: Logarithms of the probabilities of the mixture.
@@ -141,21 +147,29 @@ def class_offsets(logits: Floats, y: NDArray[np.int64], counts: Floats | None = 
     Shapes:
         logits ``[m, classes]``, y and counts ``[m]``, result ``[classes]``.
 
+    Reference:
+        Ranjan, Gneiting: Combining probability forecasts. Journal of the Royal Statistical Society
+        B 72, 2010.
+
     Example:
         >>> class_offsets(np.zeros((1000, 2)), np.array([0] * 900 + [1] * 100)).round(1).tolist()
         [1.0, -1.0]
     """
-    times = np.ones(y.size) if counts is None else counts
+    times, rows = np.ones(y.size) if counts is None else counts, np.arange(y.size)
     there = np.bincount(y, times, minlength=logits.shape[1])
 
-    def loss(b: Floats) -> tuple[float, Floats]:
-        found = log_softmax(logits + b, axis=1)
-        value = FIRMNESS / 2 * (b @ b) - times @ found[np.arange(y.size), y]
-        slope = FIRMNESS * b + times @ np.exp(found) - there
-        return float(value) / max(y.size, 1), slope / max(y.size, 1)
+    def loss(given: Floats) -> tuple[float, Floats]:
+        slope, raised = np.exp(given[0]), given[1:]
+        found = log_softmax(slope * logits + raised, axis=1)
+        value = FIRMNESS / 2 * (given @ given) - times @ found[rows, y]
+        shares = np.exp(found)
+        pull = times @ ((shares * logits).sum(axis=1) - logits[rows, y])
+        gradient = np.concatenate([[slope * pull], times @ shares - there])
+        return float(value) / max(y.size, 1), (FIRMNESS * given + gradient) / max(y.size, 1)
 
-    start = np.zeros(logits.shape[1])
-    return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B").x)
+    start = np.zeros(1 + logits.shape[1])
+    found = np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B").x)
+    return np.asarray(found[1:] / np.exp(found[0]))
 
 
 def product_of(logs: Floats, powers: Floats) -> Floats:
