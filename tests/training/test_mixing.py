@@ -50,7 +50,7 @@ def test_offsets_are_those_of_a_mixture_that_is_as_sure_as_it_could_be() -> None
     """Half as sure, it has half the offsets, so that the same classes are answered."""
     rng = np.random.default_rng(0)
     z = log_softmax(2 * rng.standard_normal((20_000, 3)), axis=1)
-    truth = z + [0.8, 0.0, -0.8]
+    truth = z + np.array([0.8, 0.0, -0.8])
     y = (log_softmax(truth, axis=1) + rng.gumbel(size=z.shape)).argmax(axis=1)
     sure, unsure = class_offsets(z, y), class_offsets(log_softmax(z / 2, axis=1), y)
     np.testing.assert_allclose(sure, [0.8, 0, -0.8], atol=0.06)

@@ -37,7 +37,7 @@ from djgnn.training.conformal import Promise
 from djgnn.training.distributed import Group, join
 from djgnn.training.folder import Answers, check_free, new_folder, write_run
 from djgnn.training.importance import importance
-from djgnn.training.inputs import build_djgnn, choose_device
+from djgnn.training.inputs import build_djgnn, choose_device, start_gpu
 from djgnn.training.next_steps import next_lines
 from djgnn.training.progress import Hooks
 from djgnn.training.recorder import Recorder
@@ -79,6 +79,8 @@ def fit_source(
         resume = group.shared(lambda: options.resume or is_restart(out, group, overwrite))
         options = dataclasses.replace(options, resume=resume)
         group.shared(lambda: _check_out(options))
+        if group.alone:
+            start_gpu(options.device)  # while the graph is read
         config = recipe.resolve(source.dataset)
         graph, config, reading = shared_graph(source, config, options, group, bar, ahead)
         before = threads_before(checkpoint_folder(out)) if options.resume else None

@@ -99,13 +99,14 @@ def _of_new_nodes(
     import numpy as np
 
     from djgnn.graph import reading_of
-    from djgnn.training.inputs import choose_device
+    from djgnn.training.inputs import choose_device, start_gpu
     from djgnn.training.predictions import flag_codes, prediction_table, reached, table_csv
     from djgnn.training.stored import load_model
 
+    start_gpu(device)
     with ThreadPoolExecutor(2) as beside, warnings_once():
         stored = load_model(run, choose_device(device), hashes=hashes)
-        prepared = beside.submit(stored.prepare)  # while the later graph is read
+        beside.submit(stored.prepare)  # while the later graph is read
         # The features of a graph that does not come from tables were used as they are.
         reading = reading_of(stored.graph) or {"columns": {"*": "raw"}}
         graph = load(source, others=stored.graph.names(), reading=reading, ahead=ahead)
@@ -128,7 +129,6 @@ def _of_new_nodes(
             return flag_codes(later, anchors)
 
         found = beside.submit(flags)
-        prepared.result()
         shares, sets = stored.predict(later, only_new=True), stored.card.get("sets")
         table = prediction_table(later, shares, sets, flags=found.result(), only=new)
         return table_csv(table)

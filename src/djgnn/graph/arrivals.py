@@ -172,13 +172,15 @@ def _counted(source: NDArray[np.int64], target: NDArray[np.int64], n: int) -> sp
     return found
 
 
-def _mostly_there(source: NDArray[np.int64], target: NDArray[np.int64], known: Graph) -> bool:
-    """Whether of many edges nearly all are known, judged by some of them."""
-    if source.size < MANY_EDGES:
+def _mostly_there(later: Graph, place: NDArray[np.int64], known: Graph) -> bool:
+    """Whether of many edges between known nodes nearly all are known, judged by some of them."""
+    if later.num_edges < MANY_EDGES:
         return False
-    some = np.linspace(0, source.size - 1, SAMPLE).astype(np.int64)
-    found = known.adjacency[source[some], target[some]]
-    return bool(np.mean(np.asarray(found) != 0) > SURE)
+    some = np.linspace(0, later.num_edges - 1, SAMPLE).astype(np.int64)
+    ends = place[later.edge_index[:, some]]
+    source, target = ends[:, (ends >= 0).all(axis=0)]
+    found = np.asarray(known.adjacency[source, target]) != 0
+    return found.size > SAMPLE // 10 and bool(found.mean() > SURE)
 
 
 def check_related(later: Graph, known: Graph) -> None:
@@ -206,10 +208,10 @@ def check_related(later: Graph, known: Graph) -> None:
                 "known ones"
             )
     else:
+        if _mostly_there(later, place, known):
+            return
         ends = place[later.edge_index]
         source, target = ends[:, (ends >= 0).all(axis=0)]
-        if _mostly_there(source, target, known):
-            return
         there = _counted(known.edge_index[0], known.edge_index[1], n)
         there.data[:] = 1
         shared = int(_counted(source, target, n).multiply(there).sum())

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from djgnn.pump import DiffusionPump, PumpOutput
 
 MAKERS = 4
 """Threads that make operators."""
+_making = Lock()  # they may be wanted while they are made
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +101,14 @@ class ExpertMemory:
         parts = zip(self.module.names, self.module.influence()[:, 0, 0].tolist(), strict=True)
         return tuple(name for name, part in parts if part)
 
-    @cached_property
+    @property
     def networks(self) -> dict[str, Memory]:
         """The networks among them, with their operators."""
+        with _making:
+            return self._networks
+
+    @cached_property
+    def _networks(self) -> dict[str, Memory]:
         module, inputs = self.module, (self.x, self.operators)
 
         def made(name: str) -> Memory:

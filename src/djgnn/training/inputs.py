@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +34,12 @@ def choose_device(name: str = "auto") -> torch.device:
     if name == "cuda" and not there:
         raise InputError("device: cuda was asked for, but no GPU is visible; use cpu or auto")
     return torch.device("cuda" if there and name != "cpu" else "cpu")
+
+
+def start_gpu(name: str = "auto") -> None:
+    """Begin to start the GPU that ``auto`` or ``cuda`` takes, which lasts a second or two."""
+    if name != "cpu" and torch.cuda.is_available():
+        Thread(target=torch.empty, args=(1,), kwargs={"device": "cuda"}).start()
 
 
 def features(graph: Graph, device: torch.device | str = "cpu") -> Tensor | SparseOperator:
