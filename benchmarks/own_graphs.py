@@ -26,12 +26,14 @@ from numpy.typing import NDArray
 
 from djgnn.baselines.config import baseline_config
 from djgnn.bench.cell import build, train_split
+from djgnn.cli.memory import largest_block, one_heap, training_memory
 from djgnn.graph import Graph, random_splits
 from djgnn.graph.registry import load
 from djgnn.training.config import resolve
 from djgnn.training.conformal import Promise, sets_card, sets_within
 from djgnn.training.folds import with_splits
 from djgnn.training.inputs import build_djgnn
+from djgnn.training.progress import Hooks
 from djgnn.training.run import train
 from djgnn.training.verdict import verdict
 from rows import Rows, main
@@ -52,10 +54,15 @@ def half_hidden(graph: Graph, name: str, seed: int) -> tuple[Graph, NDArray[np.i
 
 
 def fitted_run(own: Graph, folds: int, seed: int, device: str) -> tuple[Any, Any, Any, Any]:
-    """Train as `djgnn fit` does."""
+    """Train as `djgnn fit` does, with its memory."""
     graph, config = with_splits(own, resolve("full"), folds, seed)
     module, inputs = build_djgnn(config, graph, device)
-    fitted, result = train(module, inputs, graph, 0, config.training, seed)
+    one_heap()
+    with training_memory(largest_block(config, graph, device)) as release:
+        hooks = Hooks(
+            on_epoch=lambda _, record: release(record.epoch), on_end=lambda _: release(0)
+        )
+        fitted, result = train(module, inputs, graph, 0, config.training, seed, hooks)
     return graph, config, fitted, result
 
 
