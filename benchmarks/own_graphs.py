@@ -59,9 +59,7 @@ def fitted_run(own: Graph, folds: int, seed: int, device: str) -> tuple[Any, Any
     module, inputs = build_djgnn(config, graph, device)
     one_heap()
     with training_memory(largest_block(config, graph, device)) as release:
-        hooks = Hooks(
-            on_epoch=lambda _, record: release(record.epoch), on_end=lambda _: release(0)
-        )
+        hooks = Hooks(on_epoch=lambda _, record: release(record.epoch), on_end=lambda _: release(0))
         fitted, result = train(module, inputs, graph, 0, config.training, seed, hooks)
     return graph, config, fitted, result
 

@@ -24,7 +24,9 @@ from djgnn.jumps.triton_search import uses_triton
 ROWS = 32
 
 
-def aggregate(table: FilterTable, h: Tensor, rows: Tensor | None = None) -> Tensor:
+def aggregate(
+    table: FilterTable, h: Tensor, rows: Tensor | None = None, shared: bool = False
+) -> Tensor:
     r"""Apply :math:`\hat J^k = D_k^{-1/2} J^k D_k^{-1/2}` to block k of the columns of h.
 
     The diagonal of every filter is set to 1 first; :math:`D_k` holds the row sums, at least 1.
@@ -33,9 +35,11 @@ def aggregate(table: FilterTable, h: Tensor, rows: Tensor | None = None) -> Tens
         table: Support and coefficients.
         h: One block of columns per branch, side by side.
         rows: Nodes whose result is wanted; all by default.
+        shared: h is one block, to which every filter is applied.
 
     Shapes:
-        h ``[n, branches * hidden]``, result the same or ``[rows, branches * hidden]``.
+        h ``[n, branches * hidden]``, or ``[n, hidden]`` if it is shared; result
+        ``[rows, branches * hidden]``.
 
     Example:
         >>> from djgnn.filters import FilterTable
@@ -46,11 +50,13 @@ def aggregate(table: FilterTable, h: Tensor, rows: Tensor | None = None) -> Tens
     index, value = normalized_entries(table)
     if rows is not None:
         index, value = index.index_select(0, rows), value.index_select(0, rows)
-    return sum_entries(table.branches, index, value, h)
+    if shared:
+        index = index.div(table.num_branches, rounding_mode="floor")
+    return sum_entries(table.branches, index, value, h, shared)
 
 
 def aggregate_rows(
-    table: FilterTable, nodes: Tensor, own: Tensor, near: Tensor, h: Tensor
+    table: FilterTable, nodes: Tensor, own: Tensor, near: Tensor, h: Tensor, shared: bool = False
 ) -> Tensor:
     """Some rows of :func:`aggregate`, from the filters and features of the nodes they need.
 
@@ -60,10 +66,11 @@ def aggregate_rows(
         own: Places among `nodes` of those whose result is wanted.
         near: Places among `nodes` of their lists.
         h: Rows of `nodes`.
+        shared: As there.
 
     Shapes:
-        table and nodes ``[m]``, own ``[r]``, near ``[r, R]``, h ``[m, branches * hidden]``, result
-        ``[r, branches * hidden]``.
+        table and nodes ``[m]``, own ``[r]``, near ``[r, R]``, h ``[m, branches * hidden]``, or
+        ``[m, hidden]`` if it is shared, result ``[r, branches * hidden]``.
 
     Example:
         >>> from djgnn.filters import FilterTable
@@ -79,7 +86,7 @@ def aggregate_rows(
     value = value.index_select(0, own)
     theirs = inverse_root.view(-1).index_select(0, position.view(-1)).view_as(value)
     value = normalize_entries(table.branches, value, inverse_root.index_select(0, own), theirs)
-    return sum_entries(table.branches, position, value, h)
+    return sum_entries(table.branches, place if shared else position, value, h, shared)
 
 
 def normalized_entries(table: FilterTable) -> tuple[Tensor, Tensor]:
@@ -131,7 +138,11 @@ def normalize_entries(
 
 
 def sum_entries(
-    branches: tuple[tuple[int, ...], ...], index: Tensor, value: Tensor, h: Tensor
+    branches: tuple[tuple[int, ...], ...],
+    index: Tensor,
+    value: Tensor,
+    h: Tensor,
+    shared: bool = False,
 ) -> Tensor:
     """Cut h into rows of one branch's width; sum ``value * h[index]`` over the entries of a branch.
 
@@ -142,23 +153,26 @@ def sum_entries(
         index: Row of each entry in h cut into rows, node * branches + branch.
         value: Coefficient of each entry.
         h: One block of columns per branch, side by side.
+        shared: h is one block of columns for all branches, and `index` names its rows.
 
     Shapes:
-        index, value ``[m, E]``, h ``[any, branches * hidden]``, result
+        index, value ``[m, E]``, h ``[any, branches * hidden]`` or ``[any, hidden]``, result
         ``[m, branches * hidden]``.
     """
-    layout, hidden = _layout(branches, index.shape[0], h.device), h.shape[1] // len(branches)
+    layout = _layout(branches, index.shape[0], h.device)
+    hidden = h.shape[1] if shared else h.shape[1] // len(branches)
     out: Tensor
     if uses_triton(h):
-        out = _TritonSum.apply(value, h, index, layout.starts, layout.branch)  # type: ignore[no-untyped-call]
+        out = _TritonSum.apply(value, h, index, layout.starts, layout.branch, hidden)  # type: ignore[no-untyped-call]
     elif h.device.type == "cpu":
         # It returns a tensor, not a view: an in-place operation on a view costs two copies.
-        out = _CSRSum.apply(value.reshape(-1), h, layout.indptr, index.reshape(-1), hidden)  # type: ignore[no-untyped-call]
+        width = (hidden, len(branches) * hidden)
+        out = _CSRSum.apply(value.reshape(-1), h, layout.indptr, index.reshape(-1), width)  # type: ignore[no-untyped-call]
     else:
         rows, starts = h.contiguous().view(-1, hidden), layout.indptr[:-1].to(index.dtype)
         flat, weights = index.reshape(-1), value.reshape(-1)
         out = F.embedding_bag(flat, rows, starts, mode="sum", per_sample_weights=weights)
-        out = out.view(-1, h.shape[1])
+        out = out.view(-1, len(branches) * hidden)
     return out
 
 
@@ -212,16 +226,16 @@ class _CSRSum(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, value: Tensor, h: Tensor, indptr: Tensor, index: Tensor, hidden: int
+        ctx: Any, value: Tensor, h: Tensor, indptr: Tensor, index: Tensor, width: tuple[int, int]
     ) -> Tensor:
-        h = h.contiguous()
+        h, (hidden, columns) = h.contiguous(), width
         rows = h.view(-1, hidden)
         shape = (indptr.numel() - 1, rows.shape[0])
         index = index.to(indptr.dtype)
         ctx.save_for_backward(value, h, indptr, index)
         ctx.hidden, ctx.shape = hidden, shape
         out = csr_product(csr_tensor(indptr, index, value, shape), rows)
-        return out.view(-1, h.shape[1]).data  # no longer a view
+        return out.view(-1, columns).data  # no longer a view
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None, None]:
@@ -247,29 +261,34 @@ class _TritonSum(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, value: Tensor, h: Tensor, index: Tensor, starts: Tensor, branch_of: Tensor
+        ctx: Any,
+        value: Tensor,
+        h: Tensor,
+        index: Tensor,
+        starts: Tensor,
+        branch_of: Tensor,
+        hidden: int,
     ) -> Tensor:
         from djgnn.filters.triton_kernels import forward_kernel
 
         value, h, index = value.contiguous(), h.contiguous(), index.contiguous()
-        branches = starts.numel() - 1
-        (rows, entries), hidden = value.shape, h.shape[1] // branches
-        out = h.new_empty(rows, h.shape[1])
+        (rows, entries), branches = value.shape, starts.numel() - 1
+        out = h.new_empty(rows, branches * hidden)
         # Columns of a program: a power of two, at most 128.
         width = min(1 << max(hidden - 1, 0).bit_length(), 128)
         forward_kernel[(-(-rows // ROWS), branches, -(-hidden // width))](
             h, index, value, starts, out, rows, hidden, entries, branches, ROWS=ROWS, WIDTH=width
         )
         ctx.save_for_backward(value, h, index, branch_of)
-        ctx.branches, ctx.width = branches, width
+        ctx.branches, ctx.hidden, ctx.width = branches, hidden, width
         return out
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         from djgnn.filters.triton_kernels import backward_kernel
 
         value, h, index, branch_of = ctx.saved_tensors
-        (rows, entries), hidden = value.shape, h.shape[1] // ctx.branches
+        (rows, entries), hidden = value.shape, ctx.hidden
         wants_value, wants_h = ctx.needs_input_grad[:2]
         to_value = torch.empty_like(value) if wants_value else value
         to_h = torch.zeros_like(h) if wants_h else h
@@ -279,4 +298,4 @@ class _TritonSum(torch.autograd.Function):
             ROWS=ROWS, WIDTH=ctx.width, BLOCKS=-(-hidden // ctx.width),
             TO_VALUE=wants_value, TO_H=wants_h,
         )  # fmt: skip
-        return to_value if wants_value else None, to_h if wants_h else None, None, None, None
+        return to_value if wants_value else None, to_h if wants_h else None, *(None,) * 4

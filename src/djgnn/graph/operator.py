@@ -97,6 +97,11 @@ class SparseOperator:
         return torch.from_numpy(np.where(sums > 0, sums, 1)).to(self.device, self.dtype)
 
     @cached_property
+    def dense(self) -> Tensor:
+        """The matrix with all its zeros, for one of few columns."""
+        return self.to_dense()
+
+    @cached_property
     def _turned(self) -> Tensor:
         """The places of the entries of the transpose, block by block, among those of the matrix."""
         rows = self.to_scipy()
@@ -133,7 +138,7 @@ class SparseOperator:
         return sp.csr_array(tuple(part.cpu().numpy() for part in parts), shape=self.shape)
 
     def to_dense(self) -> Tensor:
-        """The n x m matrix, for oracles."""
+        """The n x m matrix."""
         return self.matrix.to_dense()
 
     def __matmul__(self, dense: Tensor) -> Tensor:

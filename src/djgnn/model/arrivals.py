@@ -254,9 +254,9 @@ class ArrivalView(View):
         index = torch.cat([table.index, ranks])
         return FilterTable(index, torch.cat([table.weight, weight]), table.branches)
 
-    def aggregate(self, table: FilterTable, h: Tensor) -> Tensor:
+    def aggregate(self, table: FilterTable, h: Tensor, shared: bool = False) -> Tensor:
         """From known and new nodes to the new ones."""
-        return aggregate(table, h, self._index(h))
+        return aggregate(table, h, self._index(h), shared)
 
     def hop(self, weight: Tensor, bias: Tensor, further: int = 0) -> Tensor:
         """Of the new nodes; those of the known ones are stored."""

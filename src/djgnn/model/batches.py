@@ -202,9 +202,9 @@ class BatchView(View):
         weight = torch.exp(-model.scale(self.graph.operators.volume) * distance)
         return FilterTable(index, weight.index_select(0, back), model.branches)
 
-    def aggregate(self, table: FilterTable, h: Tensor) -> Tensor:
+    def aggregate(self, table: FilterTable, h: Tensor, shared: bool = False) -> Tensor:
         """From batch and lists to the batch."""
-        return aggregate_rows(table, *self._near, h)
+        return aggregate_rows(table, *self._near, h, shared)
 
     def own_rows(self, h: Tensor) -> Tensor:
         """The batch, out of batch and lists."""

@@ -4,7 +4,7 @@ The same sums as hop by hop with autograd, whose slices and chosen rows would ea
 of zeros in the backward pass.
 """
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -98,6 +98,30 @@ class HopSum(torch.autograd.Function):
             if hops:
                 to_h = every.gradient(to_h)
         return to_h, to_weights, None, None, None
+
+
+class Operator(Protocol):
+    """A constant matrix."""
+
+    def __matmul__(self, dense: Tensor) -> Tensor: ...
+
+
+class FeatureHops:
+    """Features after several hops, of those that it was asked for last."""
+
+    _held: tuple[Tensor, int, tuple[Tensor, ...]] | None = None
+
+    @torch.inference_mode(mode=False)
+    @torch.no_grad()
+    def __call__(self, x: Tensor, hops: int, operator: Operator) -> tuple[Tensor, ...]:
+        """``x, operator @ x, ...``, one for each hop and perhaps more."""
+        last, version, found = self._held or (None, 0, ())
+        if last is not x or version != x._version:
+            found = (x,)
+        while len(found) <= hops:
+            found = (*found, operator @ found[-1])
+        self._held = (x, x._version, found)  # at once, as threads may share it
+        return found
 
 
 def _chosen(h: Tensor, index: Tensor | None) -> Tensor:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -19,7 +19,8 @@ from djgnn.filters import FilterTable, aggregate, filter_table
 from djgnn.graph.operator import SparseOperator, take_rows
 from djgnn.jumps import JumpHierarchy
 from djgnn.model.dropout import Dropping, Window, add_relu_dropout, keep_share
-from djgnn.model.reach import HopBlocks, HopSum
+from djgnn.model.products import product
+from djgnn.model.reach import FeatureHops, HopBlocks, HopSum, Operator
 from djgnn.model.residual import NormProducts, ResidualLayer, in_one_piece
 from djgnn.pump import DiffusionPump, PumpOutput
 
@@ -31,6 +32,15 @@ Features = Tensor | SparseOperator
 Windows = tuple[Window | None, Window | None]
 SAME_DEGREE = 1e-5
 """A deviation that is rounding alone."""
+
+
+class Propagation(Protocol):
+    """What hops need of a graph: its normalised adjacency, and features that have been there."""
+
+    @property
+    def homophilic(self) -> Operator: ...  # noqa: D102
+    @property
+    def reached(self) -> FeatureHops: ...  # noqa: D102
 
 
 class View:
@@ -74,8 +84,8 @@ class View:
         """The filters of the sources."""
         raise NotImplementedError
 
-    def aggregate(self, table: FilterTable, h: Tensor) -> Tensor:
-        """Normalised filters times h: from the sources to the rows."""
+    def aggregate(self, table: FilterTable, h: Tensor, shared: bool = False) -> Tensor:
+        """Normalised filters times their blocks of h, or all times h: from sources to rows."""
         raise NotImplementedError
 
     def own_rows(self, h: Tensor) -> Tensor:
@@ -159,6 +169,11 @@ class View:
         return encoding
 
 
+def dense(x: Features) -> Tensor:
+    """Features with all their zeros."""
+    return x if isinstance(x, Tensor) else x.dense
+
+
 def scaled_degrees(degree: Tensor, known: Tensor) -> Tensor:
     """Logarithms of degrees, less their mean over all known nodes, by their standard deviation.
 
@@ -218,8 +233,51 @@ class DJOutput:
         return self.pump.loss
 
 
+class SourceView(View):
+    """A view with rows of the normalised adjacency for all its sources: of a graph, or a part."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def operators(self) -> Propagation: ...  # noqa: D102
+        @property
+        def homophilic(self) -> Operator: ...  # noqa: D102
+
+    def hop(self, weight: Tensor, bias: Tensor, further: int = 0) -> Tensor:
+        """Of all sources, whatever is asked for: evaluation and training share it."""
+        if self._narrow(weight.shape[1]):
+            return product(self._reached(1)[1], weight).add_(bias)
+        return (self.operators.homophilic @ (self.features @ weight)).add_(bias)
+
+    def hops(self, weight: Tensor, width: int) -> Tensor:
+        """Of narrow features, hops of the features times their weights."""
+        if not self._narrow(width):
+            return super().hops(weight, width)
+        factors = torch.split(weight, width, dim=1)
+        parts = zip(self._reached(len(factors) - 1), factors, strict=False)
+        return torch.cat([product(x, each) for x, each in parts], dim=1)
+
+    def propagate(self, h: Tensor) -> Tensor:
+        """One product."""
+        return self.homophilic @ h
+
+    def spread(self, h: Tensor) -> Tensor:
+        """One product of all rows."""
+        return self.operators.homophilic @ h
+
+    def _narrow(self, width: int) -> bool:
+        """Whether hops of the features cost less than those of products with weights."""
+        x = self.features
+        return x.shape[1] <= width and not (isinstance(x, Tensor) and x.requires_grad)
+
+    def _reached(self, hops: int) -> tuple[Tensor, ...]:
+        """The features after 0, 1, ... hops, which no weights change: computed once."""
+        operators = self.operators
+        return operators.reached(dense(self.features), hops, operators.homophilic)
+
+
 @dataclass(frozen=True, eq=False)
-class GraphView(View):
+class GraphView(SourceView):
     """A graph in one process: the sources are all nodes, the rows all of them or some.
 
     Args:
@@ -271,25 +329,13 @@ class GraphView(View):
         """Of all nodes."""
         return scaled_degrees(self.operators.degree, self.operators.degree)
 
-    def aggregate(self, table: FilterTable, h: Tensor) -> Tensor:
+    def aggregate(self, table: FilterTable, h: Tensor, shared: bool = False) -> Tensor:
         """All filters at once."""
-        return aggregate(table, h, self.index)
-
-    def hop(self, weight: Tensor, bias: Tensor, further: int = 0) -> Tensor:
-        """Of all nodes, whatever is asked for: evaluation and training share it."""
-        return (self.operators.homophilic @ (self.features @ weight)).add_(bias)
+        return aggregate(table, h, self.index, shared)
 
     def hop_rows(self, h: Tensor) -> Tensor:
         """Chosen by index."""
         return h.clone() if self.index is None else h.index_select(0, self.index)
-
-    def propagate(self, h: Tensor) -> Tensor:
-        """One product."""
-        return self.homophilic @ h
-
-    def spread(self, h: Tensor) -> Tensor:
-        """One product of all rows."""
-        return self.operators.homophilic @ h
 
     def hop_blocks(self, h: Tensor, width: int) -> Tensor:
         """On a CPU in one piece."""

@@ -9,15 +9,17 @@ from djgnn.filters import branch_ranks
 from djgnn.model.branches.base import Branch, glorot
 from djgnn.model.config import ModelConfig
 from djgnn.model.dropout import relu_dropout
-from djgnn.model.products import product
-from djgnn.model.views import Encoding, View
+from djgnn.model.products import block_products, product
+from djgnn.model.views import Encoding, View, dense
 
 
 class JumpBranches(Branch):
     r"""All jump branches, :math:`H^k = \mathrm{ReLU}(\hat J^k X W^k + b^k)`, in one product.
 
     With `num_nodes` the filters see hidden states in place of X, a layer over features and rows of
-    A, :math:`\mathrm{ReLU}(X W + A V + c)`.
+    A, :math:`\mathrm{ReLU}(X W + A V + c)`. Features that are narrower than a branch are summed
+    before they are multiplied, as :math:`(\hat J^k X) W^k`: these are fewer sums, and no gradient
+    passes through them.
 
     Args:
         in_channels: Number of features F.
@@ -27,8 +29,8 @@ class JumpBranches(Branch):
         num_nodes: Number of nodes n, for hidden states.
 
     Shapes:
-        encode ``[sources, num_branches * hidden_channels]`` (X W), or ``[sources,
-        hidden_channels]`` (hidden states before their activation); output
+        encode ``[sources, num_branches * hidden_channels]`` (X W), ``[sources, F]`` (X itself), or
+        ``[sources, hidden_channels]`` (hidden states before their activation); output
         ``[rows, num_branches * hidden_channels]``.
 
     Example:
@@ -58,6 +60,7 @@ class JumpBranches(Branch):
             }
             self.inner = nn.ParameterDict({k: torch.empty(v) for k, v in shapes.items()})
             in_channels = hidden_channels
+        self.narrow = self.inner is None and in_channels <= hidden_channels
         self.weight = nn.Parameter(torch.empty(in_channels, num_branches * hidden_channels))
         self.bias = nn.Parameter(torch.empty(num_branches * hidden_channels))
         self.reset_parameters()
@@ -88,7 +91,9 @@ class JumpBranches(Branch):
         nn.init.zeros_(self.bias)
 
     def encode(self, view: View) -> Tensor:
-        """X W of all branches, side by side; or the hidden states before their activation."""
+        """X W of all branches, side by side; X; or the hidden states before their activation."""
+        if self.narrow:
+            return dense(view.features)
         if self.inner is None:
             return view.features @ self.weight
         seen: Tensor = view.features @ self.inner["features"]
@@ -101,7 +106,10 @@ class JumpBranches(Branch):
         if self.inner is not None:
             h = relu_dropout(h.clone(), self.dropout, self.training, generator, before)
             h = product(h, self.weight)
-        h = view.aggregate(encoding.table, h).add_(self.bias)
+        h = view.aggregate(encoding.table, h, shared=self.narrow)
+        if self.narrow:
+            h = block_products(h, self.weight, self.num_branches)
+        h.add_(self.bias)
         return relu_dropout(h, self.dropout, self.training, generator, after)
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """The rows of one process: values of other nodes come from their processes."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self, cast
 
@@ -19,7 +19,8 @@ from djgnn.jumps import TwinClasses
 from djgnn.model import DJGNN, DJExperts
 from djgnn.model.dropout import Window
 from djgnn.model.operators import Parts, WholeGraph
-from djgnn.model.views import Encoding, Features, View, Windows, scaled_degrees
+from djgnn.model.reach import FeatureHops
+from djgnn.model.views import Encoding, Features, SourceView, Windows, scaled_degrees
 from djgnn.pump import DiffusionPump, PumpOutput
 from djgnn.pump.pump import gram_orthogonality, pump, ratio_of
 from djgnn.training.config import RunConfig
@@ -57,6 +58,7 @@ class ShardOperators:
     twins: TwinClasses
     classes: Tensor
     place: Tensor
+    reached: FeatureHops = field(default_factory=FeatureHops, repr=False)
 
     @property
     def num_nodes(self) -> int:
@@ -72,7 +74,7 @@ class ShardOperators:
 
 
 @dataclass(frozen=True, eq=False)
-class ShardView(View):
+class ShardView(SourceView):
     """A view whose sources are the nodes of one process.
 
     Every process must make the same calls at the same time.
@@ -163,7 +165,7 @@ class ShardView(View):
         shard, degree = self.operators.shard, self.operators.degree
         return scaled_degrees(degree[shard.first : shard.last], degree)
 
-    def aggregate(self, table: FilterTable, h: Tensor) -> Tensor:
+    def aggregate(self, table: FilterTable, h: Tensor, shared: bool = False) -> Tensor:
         """As :func:`djgnn.filters.aggregate`, with the rows of X W that other processes have.
 
         Of every branch only those rows are fetched that an entry of its filter names, each once,
@@ -175,15 +177,17 @@ class ShardView(View):
         value = value.index_select(0, self.index)
         sizes = [1 + len(ranks) for ranks in table.branches]
         columns = (torch.split(node, sizes, dim=1), torch.split(value, sizes, dim=1))
-        parts = (*columns, torch.split(root, 1, dim=1), torch.split(h, h.shape[1] // count, dim=1))
+        blocks = (h,) * count if shared else torch.chunk(h, count, dim=1)
+        parts = (*columns, torch.split(root, 1, dim=1), blocks)
         found = (
             recomputed(partial(self._aggregate_one, tuple(range(1, size)), near), value, root, rows)
             for size, near, value, root, rows in zip(sizes, *parts, strict=True)
         )
         if torch.is_grad_enabled():
             return torch.cat(list(found), dim=1)
-        out = h.new_empty(len(value), h.shape[1])  # without a copy of all of them
-        for place, part in zip(torch.split(out, h.shape[1] // count, dim=1), found, strict=True):
+        # Without a copy of all of them.
+        out = h.new_empty(len(value), count * blocks[0].shape[1])
+        for place, part in zip(torch.chunk(out, count, dim=1), found, strict=True):
             place.copy_(part)
         return out
 
@@ -200,21 +204,9 @@ class ShardView(View):
         value = normalize_entries((ranks,), value, root.index_select(0, self.index), theirs)
         return sum_entries((ranks,), index, value, plan.fetch(h))
 
-    def hop(self, weight: Tensor, bias: Tensor, further: int = 0) -> Tensor:
-        """Of the own nodes, whatever is asked for: evaluation and training share it."""
-        return (self.operators.homophilic @ (self.features @ weight)).add_(bias)
-
     def hop_rows(self, h: Tensor) -> Tensor:
         """Chosen by index."""
         return h.index_select(0, self.index)
-
-    def propagate(self, h: Tensor) -> Tensor:
-        """One product, with the rows of h that other processes have."""
-        return self.homophilic @ h
-
-    def spread(self, h: Tensor) -> Tensor:
-        """One product of all own rows."""
-        return self.operators.homophilic @ h
 
     def gather(self, logits: Tensor) -> Tensor:
         """Logits of the rows of all processes."""
