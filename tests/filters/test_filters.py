@@ -99,6 +99,23 @@ def test_branch_zero_is_the_node_itself() -> None:
     torch.testing.assert_close(out[:, :4], h[:, :4])
 
 
+@pytest.mark.parametrize("support", SUPPORTS)
+@pytest.mark.parametrize("rows", [None, torch.tensor([5, 0, 3])])
+def test_one_block_for_all_filters_is_that_block_repeated(
+    support: str, rows: torch.Tensor | None
+) -> None:
+    u, h = (torch.randn(9, width, dtype=torch.float64, requires_grad=True) for width in (2, 4))
+    table = table_of(u, support, 3)
+    found = aggregate(table, h, rows, shared=True)
+    wanted = aggregate(table, h.repeat(1, table.num_branches), rows)
+    torch.testing.assert_close(found, wanted)
+    slope = torch.randn_like(found)
+    gradients = (
+        torch.autograd.grad(each, (u, h), slope, retain_graph=True) for each in (found, wanted)
+    )
+    torch.testing.assert_close(*gradients)
+
+
 def test_distance_zero_has_gradient_zero() -> None:
     v = torch.zeros(2, 3, requires_grad=True)
     safe_norm(v).sum().backward()

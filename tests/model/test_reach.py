@@ -16,10 +16,10 @@ GRAPH = heterophilic_sbm(60)
 INDEX = torch.tensor([0, 7, 8, 59])
 
 
-def view_of(index: Tensor | None) -> GraphView:
+def view_of(index: Tensor | None, x: Tensor | None = None) -> GraphView:
     model = blank_djgnn(resolve("paper"), GRAPH)
     operators = model.operators(Parts(GRAPH.adjacency))
-    whole = operators.view(torch.zeros(GRAPH.num_nodes, 1))
+    whole = operators.view(torch.zeros(GRAPH.num_nodes, 1) if x is None else x)
     return whole if index is None else whole.rows(index)
 
 
@@ -59,3 +59,26 @@ def test_sums_over_hops(index: Tensor | None, hops: int, learned: bool) -> None:
     torch.testing.assert_close(*gradients, rtol=1e-5, atol=1e-5)
     with torch.no_grad():
         assert torch.equal(view.hop_sum(h, weights), found)
+
+
+def test_narrow_features_go_their_hops_before_they_are_multiplied() -> None:
+    x = torch.randn(GRAPH.num_nodes, 3)
+    view, weight = view_of(None, x), torch.randn(3, 12, requires_grad=True)
+    slope = torch.randn(GRAPH.num_nodes, 12)
+    for _ in range(2):  # hops of what was changed in place are not those of before
+        found, wanted = view.hops(weight, 4), View.hops(view, weight, 4)
+        torch.testing.assert_close(found, wanted)
+        gradients = (torch.autograd.grad(each, weight, slope)[0] for each in (found, wanted))
+        torch.testing.assert_close(*gradients, rtol=1e-5, atol=1e-5)
+        one = view.hop(weight[:, :4], torch.ones(4))
+        torch.testing.assert_close(one, view.operators.homophilic @ (x @ weight[:, :4]) + 1)
+        x *= -2
+
+
+def test_hops_of_features_that_learn_have_gradients() -> None:
+    x = torch.randn(GRAPH.num_nodes, 3, requires_grad=True)
+    view, weight = view_of(None, x), torch.randn(3, 12)
+    slope = torch.randn(GRAPH.num_nodes, 12)
+    wanted = torch.autograd.grad(View.hops(view, weight, 4), x, slope)[0]
+    assert torch.equal(torch.autograd.grad(view.hops(weight, 4), x, slope)[0], wanted)
+    assert wanted.any()
