@@ -31,7 +31,7 @@ def results(
 
 
 @pytest.mark.parametrize("wanted", [(True, True), (True, False), (False, True)])
-@pytest.mark.parametrize("hidden", [5, 130])
+@pytest.mark.parametrize("hidden", [1, 5, 130])
 @pytest.mark.parametrize("support", ["shell", "author"])
 @pytest.mark.parametrize("some", [True, False])
 @pytest.mark.parametrize("shared", [True, False])

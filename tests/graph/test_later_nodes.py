@@ -58,3 +58,11 @@ def test_of_many_edges_a_sample_is_enough(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(module, "_counted", never)
     check_related(KNOWN, first(100))
+
+
+def test_no_edge_between_known_nodes_is_no_reason_to_refuse(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(import_module("djgnn.graph.arrivals"), "MANY_EDGES", 1)
+    new = dataclasses.replace(KNOWN, edge_index=np.array([[150, 151], [0, 152]]))
+    check_related(new, first(100))

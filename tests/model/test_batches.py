@@ -30,13 +30,16 @@ CASES: list[dict[str, Any]] = [
     EXPERTS["jumps"],
     {**EXPERTS["jumps"], "num_jumps": "auto", "source": "identity", "classifier_layers": 2},
     {"jump_inputs": "hidden", "pump_adjacency": "transposed", "hops": 0},
+    {"hidden_channels": 8, "support": "author"},
+    {"hidden_channels": 8, "num_jumps": 1},
 ]
 
 
 def setting(options: dict[str, Any], sparse: bool = True) -> tuple[DJGNN, Any, Any]:
     torch.manual_seed(0)
     options = {"num_jumps": 4, **options}
-    model = DJGNN(7, 6, 3, num_nodes=N, dropout=0.0, **options).double()
+    sizes = (7, options.pop("hidden_channels", 6), 3, N)
+    model = DJGNN(*sizes, dropout=0.0, **options).double()
     operators = graph_operators(GRAPH.adjacency, **model.config.treatment(), dtype=torch.float64)
     features = sp.random_array((N, 7), density=0.3, rng=0)
     x = SparseOperator.from_scipy(features, torch.float64)
@@ -51,10 +54,13 @@ def gradients(model: DJGNN, value: torch.Tensor) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("options", CASES, ids=str)
 @pytest.mark.parametrize("sparse", [True, False])
-def test_logits_and_gradients_of_some_nodes(options: dict[str, Any], sparse: bool) -> None:
+@pytest.mark.parametrize("number", [1, 20])
+def test_logits_and_gradients_of_some_nodes(
+    options: dict[str, Any], sparse: bool, number: int
+) -> None:
     model, x, operators = setting(options, sparse)
-    nodes = torch.from_numpy(np.random.default_rng(0).permutation(N)[:20])
-    weight = torch.linspace(-1, 1, 60, dtype=torch.float64).view(20, 3)
+    nodes = torch.from_numpy(np.random.default_rng(0).permutation(N)[:number])
+    weight = torch.linspace(-1, 1, 3 * number, dtype=torch.float64).view(number, 3)
     logits, _ = model(x, operators)
     wanted = gradients(model, (logits[nodes] * weight).sum())
     batched = BatchedDJGNN(model, x, operators)

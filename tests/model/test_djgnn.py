@@ -11,6 +11,7 @@ import pytest
 import torch
 from tests.oracles import dense_forward
 
+from djgnn.filters import SUPPORTS
 from djgnn.graph.operator import SparseOperator
 from djgnn.model import DJGNN, ModelConfig, graph_operators, preset
 from djgnn.model.experts import EXPERTS
@@ -32,8 +33,8 @@ def case(seed: int = 0, n: int = N) -> tuple[torch.Tensor, torch.Tensor]:
 
 def model(seed: int = 0, n: int = N, **options) -> DJGNN:
     options = {"dropout": 0.0, "num_centers": 3, "num_jumps": 4, **options}
-    jumps = options.pop("num_jumps")
-    made = DJGNN(F, 5, C, num_nodes=n, num_jumps=jumps, **options).double()
+    sizes = (options.pop("in_channels", F), options.pop("hidden_channels", 5), C, n)
+    made = DJGNN(*sizes, **options).double()
     made.reset_parameters(torch.Generator().manual_seed(seed))
     return made
 
@@ -66,6 +67,10 @@ VARIANTS = [
     {"mix": 1, "homophilic_adjacency": "transposed"},
     {"mix": 3, "hops": 1, "classifier_layers": 2},
     *EXPERTS.values(),
+    # Features that are narrower than a branch are aggregated before they are multiplied.
+    {"hidden_channels": 7, "num_jumps": "auto"},
+    *({"hidden_channels": 7, "support": each} for each in SUPPORTS),
+    {"hidden_channels": 6, "homophilic_adjacency": "symmetric", "mix": 3},
 ]
 
 
@@ -87,6 +92,37 @@ def test_logits_loss_and_gradients_equal_the_dense_formulation(options: dict) ->
     assert set(ga) == set(gb) == {key for key, _ in made.named_parameters()}
     for key in ga:
         torch.testing.assert_close(ga[key], gb[key], msg=lambda m, key=key: f"{key}: {m}")
+
+
+@pytest.mark.parametrize("support", SUPPORTS)
+@pytest.mark.parametrize("hidden", [5, 7])
+def test_a_graph_of_one_node_has_gradients(support: str, hidden: int) -> None:
+    made = model(n=1, num_jumps=1, support=support, hidden_channels=hidden)
+    logits, pump_loss = made(torch.ones(1, F, dtype=torch.float64), torch.zeros(2, 1).long())
+    (logits.sum() + pump_loss).backward()
+    assert torch.isfinite(logits).all()
+
+
+def test_no_feature_columns_are_allowed() -> None:
+    _, edges = case()
+    made = model(in_channels=0, mix=2)
+    logits, _ = made(torch.zeros(N, 0, dtype=torch.float64), edges)
+    logits.sum().backward()
+    assert torch.isfinite(logits).all()
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_training_works_after_inference_mode(sparse: bool) -> None:
+    x, edges = case()
+    made = model(hidden_channels=8, mix=2)
+    given = SparseOperator.from_torch(x.to_sparse()) if sparse else x
+    operators = made.prepare(edges)
+    with torch.inference_mode():
+        expected = made(given, operators)[0].clone()
+        torch.testing.assert_close(made(x.clone(), operators)[0], expected)
+    logits, _ = made(given, operators)
+    logits.sum().backward()
+    torch.testing.assert_close(logits.detach(), expected.clone())
 
 
 @pytest.mark.parametrize("rows", [1, 7, N])

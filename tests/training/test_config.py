@@ -11,6 +11,7 @@ import yaml
 from djgnn.errors import InputError
 from djgnn.model.config import EXPERT_NAMES, NETWORK_NAMES, PLAIN_NAMES
 from djgnn.training import RunConfig, TrainConfig, named_configurations, resolve
+from djgnn.training.config import Pace
 
 # Hidden channels, dropout, learning rate, weight decay, jumps: the paper's last table. Epochs and
 # columns of U: the published logs.
@@ -282,18 +283,20 @@ def test_some_experts_that_are_behind_are_given_up_sooner(
     soon: bool, fast: bool, epochs: int
 ) -> None:
     config, losses = TrainConfig(epochs=200), [1.5 * 0.999**i for i in range(200)]
-    ends = (config.ends(losses[:n], n - 1, 0.5, soon=soon, fast=fast) for n in range(1, 201))
+    pace = Pace(fast=fast, soon=soon)
+    ends = (config.ends(losses[:n], n - 1, 0.5, pace=pace) for n in range(1, 201))
     assert next(n for n, ended in enumerate(ends, 1) if ended) == epochs
 
 
 def test_catching_up_counts_for_those_too() -> None:
     config, losses = TrainConfig(epochs=200), [2 * 0.97**i for i in range(60)]
     assert losses[30] > 0.7  # behind, but it gains a quarter in ten epochs
-    assert not any(config.ends(losses[:n], n - 1, 0.5, soon=True) for n in range(1, 61))
+    assert not any(config.ends(losses[:n], n - 1, 0.5, pace=Pace(soon=True)) for n in range(1, 61))
 
 
 @pytest.mark.parametrize(("fast", "waited"), [(False, 50), (True, 30)])
 def test_who_learns_faster_is_waited_for_less(fast: bool, waited: int) -> None:
     config, losses = TrainConfig(epochs=400), [0.99**i for i in range(100)] + [0.99**99] * 300
-    ended = next(n for n in range(100, 401) if config.ends(losses[:n], 99, fast=fast))
+    pace = Pace(fast=fast)
+    ended = next(n for n in range(100, 401) if config.ends(losses[:n], 99, pace=pace))
     assert ended == 100 + waited

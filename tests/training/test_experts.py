@@ -22,6 +22,7 @@ from djgnn.model.experts import expert_configs, kind_of
 from djgnn.training import Fitted, RunConfig, expert, resolve, train
 from djgnn.training.calibration import temperature
 from djgnn.training.checkpoint import Checkpoint
+from djgnn.training.config import Pace
 from djgnn.training.expert import rates_of, without_idle_jumps
 from djgnn.training.experts import _dropped, fit_experts
 from djgnn.training.inputs import build_djgnn, initialize, seeded
@@ -171,7 +172,7 @@ def test_a_training_whose_rate_grows_is_resumed_to_the_same_end(tmp_path: Path) 
             stop=lambda: stop is not None and len(epochs) == stop,
             checkpoint=checkpoint,
         )
-        return fit(module, inputs, TARGETS, own.training, seeded(0), hooks, growth=4.0)
+        return fit(module, inputs, TARGETS, own.training, seeded(0), hooks, pace=Pace(growth=4.0))
 
     whole = trained(None, None)
     assert trained(25, Checkpoint(tmp_path / "c", "key")).interrupted

@@ -194,6 +194,7 @@ class _Layout:
 
 
 @lru_cache(maxsize=16)
+@torch.inference_mode(mode=False)  # whoever comes first, training may be next
 def _layout(branches: tuple[tuple[int, ...], ...], n: int, device: torch.device) -> _Layout:
     columns = [(b, r) for b, ranks in enumerate(branches) for r in (0, *ranks)]
     branch = torch.tensor([b for b, _ in columns])
@@ -244,7 +245,10 @@ class _CSRSum(torch.autograd.Function):
         grad = grads[0].contiguous().view(-1, ctx.hidden)
         to_value = to_h = None
         if ctx.needs_input_grad[0]:
-            pattern = csr_tensor(indptr, index, torch.zeros_like(value), ctx.shape)
+            # torch refuses a product with more entries than places: columns without any are added.
+            columns = max(len(rows), -(-value.numel() // max(1, ctx.shape[0])))
+            rows = F.pad(rows, (0, 0, 0, columns - len(rows)))
+            pattern = csr_tensor(indptr, index, torch.zeros_like(value), (ctx.shape[0], columns))
             to_value = torch.sparse.sampled_addmm(pattern, grad, rows.t(), beta=0.0).values()
         if ctx.needs_input_grad[1]:
             entries = tuple(part.numpy() for part in (value, index, indptr))

@@ -179,8 +179,10 @@ def _mostly_there(later: Graph, place: NDArray[np.int64], known: Graph) -> bool:
     some = np.linspace(0, later.num_edges - 1, SAMPLE).astype(np.int64)
     ends = place[later.edge_index[:, some]]
     source, target = ends[:, (ends >= 0).all(axis=0)]
+    if source.size <= SAMPLE // 10:
+        return False
     found = np.asarray(known.adjacency[source, target]) != 0
-    return found.size > SAMPLE // 10 and bool(found.mean() > SURE)
+    return bool(found.mean() > SURE)
 
 
 def check_related(later: Graph, known: Graph) -> None:

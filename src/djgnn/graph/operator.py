@@ -97,11 +97,6 @@ class SparseOperator:
         return torch.from_numpy(np.where(sums > 0, sums, 1)).to(self.device, self.dtype)
 
     @cached_property
-    def dense(self) -> Tensor:
-        """The matrix with all its zeros, for one of few columns."""
-        return self.to_dense()
-
-    @cached_property
     def _turned(self) -> Tensor:
         """The places of the entries of the transpose, block by block, among those of the matrix."""
         rows = self.to_scipy()

@@ -160,19 +160,19 @@ class DJGNN(nn.Module):
         edge_weight: Tensor | None = None,
     ) -> GraphView:
         """All rows of a graph, see :mod:`djgnn.model.views`."""
+        self._check_size(x, self.num_nodes if isinstance(edge_index, Tensor) else x.shape[0])
         if isinstance(edge_index, Tensor):
-            self._check_size(x)
             edge_index = self._prepared(edge_index, edge_weight, self._kind, self.prepare)
         operators = cast(GraphOperators, edge_index)
         return operators.view(self.as_features(x))
 
-    def _check_size(self, x: Tensor | SparseOperator) -> None:
+    def _check_size(self, x: Tensor | SparseOperator, rows: int) -> None:
         """Refuse features of another graph than the model was made for.
 
         Raises:
             ValueError: If there is not a row for each node, or not as many columns as channels.
         """
-        if tuple(x.shape) != (self.num_nodes, self.in_channels):
+        if tuple(x.shape) != (rows, self.in_channels):
             raise ValueError(
                 f"x must have the shape [{self.num_nodes}, {self.in_channels}]: a model belongs to "
                 "one graph, whose num_nodes and in_channels it was made with; make one for this "

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from djgnn.graph.operator import SparseOperator
 from djgnn.jumps import TwinClasses, single_classes, twin_classes
-from djgnn.model.reach import FeatureHops
 from djgnn.model.views import GraphView
 from djgnn.spectral import symmetrize
 
@@ -43,7 +42,6 @@ class GraphOperators:
     volume: Tensor
     homophilic: SparseOperator
     twins: TwinClasses
-    reached: FeatureHops = field(default_factory=FeatureHops, repr=False)
 
     @property
     def num_nodes(self) -> int:

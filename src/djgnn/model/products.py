@@ -104,13 +104,16 @@ class _BlockProducts(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         x, weight = ctx.saved_tensors
-        to_x, to_weight = torch.empty_like(x), torch.empty_like(weight)
-        for rows, factors, grad, *into in _split(ctx.blocks, x, weight, grads[0], to_x, to_weight):
+        wanted = zip((x, weight), ctx.needs_input_grad, strict=False)
+        to_x, to_weight = (torch.empty_like(each) if want else None for each, want in wanted)
+        for b, (rows, factors, grad) in enumerate(_split(ctx.blocks, x, weight, grads[0])):
             grad = grad.contiguous()
-            into[0].copy_(times(grad, factors.t()))
-            into[1].copy_(crossed(rows.contiguous(), grad)[0])
+            if to_x is not None:
+                to_x.chunk(ctx.blocks, dim=1)[b].copy_(times(grad, factors.t()))
+            if to_weight is not None:
+                to_weight.chunk(ctx.blocks, dim=1)[b].copy_(crossed(rows.contiguous(), grad)[0])
         return to_x, to_weight, None
 
 

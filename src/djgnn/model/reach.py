@@ -107,20 +107,19 @@ class Operator(Protocol):
 
 
 class FeatureHops:
-    """Features after several hops, of those that it was asked for last."""
+    """Features after several hops, which no weights change: computed once for a view."""
 
-    _held: tuple[Tensor, int, tuple[Tensor, ...]] | None = None
+    _found: tuple[Tensor, ...] = ()
 
-    @torch.inference_mode(mode=False)
     @torch.no_grad()
-    def __call__(self, x: Tensor, hops: int, operator: Operator) -> tuple[Tensor, ...]:
-        """``x, operator @ x, ...``, one for each hop and perhaps more."""
-        last, version, found = self._held or (None, 0, ())
-        if last is not x or version != x._version:
-            found = (x,)
+    def __call__(
+        self, x: Tensor | SparseOperator, hops: int, operator: Operator
+    ) -> tuple[Tensor, ...]:
+        """``x, operator @ x, ...`` as dense tables, one for each hop and perhaps more."""
+        found = self._found or (x if isinstance(x, Tensor) else x.to_dense(),)
         while len(found) <= hops:
             found = (*found, operator @ found[-1])
-        self._held = (x, x._version, found)  # at once, as threads may share it
+        self._found = found
         return found
 
 

@@ -9,7 +9,7 @@ rows of one process (:mod:`djgnn.training.distributed.view`).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -35,12 +35,10 @@ SAME_DEGREE = 1e-5
 
 
 class Propagation(Protocol):
-    """What hops need of a graph: its normalised adjacency, and features that have been there."""
+    """What hops need of a graph: its normalised adjacency."""
 
     @property
     def homophilic(self) -> Operator: ...  # noqa: D102
-    @property
-    def reached(self) -> FeatureHops: ...  # noqa: D102
 
 
 class View:
@@ -83,6 +81,11 @@ class View:
     def filters(self, model: DJGNN, u: Tensor) -> FilterTable:
         """The filters of the sources."""
         raise NotImplementedError
+
+    def dense_features(self) -> Tensor:
+        """X of the sources with all its zeros, where it is narrow."""
+        x = self.features
+        return x if isinstance(x, Tensor) else x.to_dense()
 
     def aggregate(self, table: FilterTable, h: Tensor, shared: bool = False) -> Tensor:
         """Normalised filters times their blocks of h, or all times h: from sources to rows."""
@@ -169,11 +172,6 @@ class View:
         return encoding
 
 
-def dense(x: Features) -> Tensor:
-    """Features with all their zeros."""
-    return x if isinstance(x, Tensor) else x.dense
-
-
 def scaled_degrees(degree: Tensor, known: Tensor) -> Tensor:
     """Logarithms of degrees, less their mean over all known nodes, by their standard deviation.
 
@@ -242,6 +240,12 @@ class SourceView(View):
         def operators(self) -> Propagation: ...  # noqa: D102
         @property
         def homophilic(self) -> Operator: ...  # noqa: D102
+        @property
+        def reached(self) -> FeatureHops: ...  # noqa: D102
+
+    def dense_features(self) -> Tensor:
+        """Made once."""
+        return self.features if isinstance(self.features, Tensor) else self._reached(0)[0]
 
     def hop(self, weight: Tensor, bias: Tensor, further: int = 0) -> Tensor:
         """Of all sources, whatever is asked for: evaluation and training share it."""
@@ -268,12 +272,11 @@ class SourceView(View):
     def _narrow(self, width: int) -> bool:
         """Whether hops of the features cost less than those of products with weights."""
         x = self.features
-        return x.shape[1] <= width and not (isinstance(x, Tensor) and x.requires_grad)
+        return 0 < x.shape[1] <= width and not (isinstance(x, Tensor) and x.requires_grad)
 
     def _reached(self, hops: int) -> tuple[Tensor, ...]:
-        """The features after 0, 1, ... hops, which no weights change: computed once."""
-        operators = self.operators
-        return operators.reached(dense(self.features), hops, operators.homophilic)
+        """The features after 0, 1, ... hops."""
+        return self.reached(self.features, hops, self.operators.homophilic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,6 +290,7 @@ class GraphView(SourceView):
         homophilic: The rows of the normalised adjacency.
         index: Which rows; all by default.
         ranks: Rank lists of the twin classes where they are known; searched by default.
+        reached: Hops of X; views of other rows share them.
 
     Shapes:
         features ``[n, F]``, adjacency and homophilic ``[rows, n]``, index ``[rows]``.
@@ -298,6 +302,7 @@ class GraphView(SourceView):
     homophilic: SparseOperator
     index: Tensor | None = None
     ranks: Tensor | None = None
+    reached: FeatureHops = field(default_factory=FeatureHops)
 
     def rows(self, index: Tensor) -> GraphView:
         """Some rows of the same graph, with the same sources."""

@@ -38,6 +38,26 @@ _OLD_TRAINING: dict[str, Any] = {"label_smoothing": None, "select": None}
 
 
 @dataclass(frozen=True)
+class Pace:
+    """How a network with many training nodes is trained otherwise than one with few.
+
+    Args:
+        growth: How many times its first learning rate it ends with, see
+            :func:`djgnn.training.loop.grown`.
+        fast: Whether it waits for at most 30 epochs instead of 50.
+        soon: Whether it is given up after 25 epochs if it is behind another expert, and twice what
+            it gained in the last ten would not catch up.
+    """
+
+    growth: float = 1.0
+    fast: bool = False
+    soon: bool = False
+
+
+USUAL = Pace()
+
+
+@dataclass(frozen=True)
 class TrainConfig:
     """How a model is trained.
 
@@ -94,8 +114,7 @@ class TrainConfig:
         rival: float = math.inf,
         hopeless: float = math.inf,
         chance: float = math.inf,
-        soon: bool = False,
-        fast: bool = False,
+        pace: Pace = USUAL,
     ) -> bool:
         """Whether training has waited long enough.
 
@@ -113,9 +132,7 @@ class TrainConfig:
             chance: The loss of predicting the class shares. A training that has not improved on it
                 has 50 epochs to do so: some networks stay there for long. After them it is behind,
                 too, if it has improved on it by less than three quarters of what the rival has.
-            soon: Whether an expert that is behind is given up after 25 epochs, if twice what it
-                gained in the last ten would not catch up.
-            fast: Whether its learning rate grows: then it waits for at most 30 epochs, not 50.
+            pace: How long it is waited for, if not as above.
         """
         if len(losses) >= self.epochs:
             return True
@@ -130,10 +147,10 @@ class TrainConfig:
         if chance > rival and chance < math.inf:
             goal = min(goal, chance - LEAST_SHARE * (chance - rival))
         first, window, times = MOST_PATIENCE, LEAST_PATIENCE, CATCH_UP
-        if soon:
+        if pace.soon:
             first, window, times = LEAST_PATIENCE, SOON, CATCH_UP_SOON
         behind = losses[best] > goal and len(losses) > first
-        gain, most = LEAST_GAIN, FAST_PATIENCE if fast else MOST_PATIENCE
+        gain, most = LEAST_GAIN, FAST_PATIENCE if pace.fast else MOST_PATIENCE
         if behind:
             gain, most = MOST_GAIN, LEAST_PATIENCE
             before = min(losses[:-window])

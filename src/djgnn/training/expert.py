@@ -18,7 +18,7 @@ from djgnn.model.experts import kind_of
 from djgnn.model.mixed import Mixed
 from djgnn.model.plain import PlainExpert
 from djgnn.model.profile import Profile
-from djgnn.training.config import MANY_NODES, TrainConfig
+from djgnn.training.config import MANY_NODES, USUAL, Pace, TrainConfig
 from djgnn.training.decoupled import prepare
 from djgnn.training.inputs import seeded
 from djgnn.training.loop import Fitted, fit
@@ -68,21 +68,17 @@ class Training:
         return count_nodes(self.targets, self.crossed)
 
     @cached_property
-    def _bounds(self) -> tuple[float, float, bool, bool]:
-        """When it ends: `hopeless`, `chance`, `soon` and `fast` of :meth:`TrainConfig.ends`."""
-        soon = self.jumps and self._nodes >= MANY_NODES
-        fast = self._growth > 1 and not self._patient
+    def _bounds(self) -> tuple[float, float, Pace]:
+        """When it ends: `hopeless`, `chance` and `pace` of :meth:`TrainConfig.ends`."""
+        pace = USUAL
+        if self._nodes >= MANY_NODES:
+            grows = isinstance(self._expert, DJGNN | Profile) and not self.jumps
+            pace = Pace(GROWTH if grows else 1.0, grows and not self._patient, self.jumps)
         if not self.crossed:
-            return math.inf, math.inf, soon, fast
+            return math.inf, math.inf, pace
         train_y, val_y = self.targets.labels
         counts = np.bincount(train_y, minlength=int(max(train_y.max(), val_y.max())) + 1) + 1
-        return HOPELESS, float(-np.log(counts[val_y] / counts.sum()).mean()), soon, fast
-
-    @property
-    def _growth(self) -> float:
-        """How far its learning rate grows, see :func:`djgnn.training.loop.grown`."""
-        grows = isinstance(self._expert, DJGNN | Profile) and not self.jumps
-        return GROWTH if grows and self._nodes >= MANY_NODES else 1.0
+        return HOPELESS, float(-np.log(counts[val_y] / counts.sum()).mean()), pace
 
     @property
     def plain(self) -> bool:
@@ -114,8 +110,8 @@ class Training:
         expert, own = self._expert, self.mixture.inputs_of(self.name, self.inputs)
         prepare(expert, own, self.config, self.seed)
         generator = seeded(self.seed, self.targets.train.device)
-        how = rival, *self._bounds, self._growth
-        fitted = fit(expert, own, self.targets, self.rates, generator, hooks, *how)
+        how = self.rates, generator, hooks, rival, *self._bounds
+        fitted = fit(expert, own, self.targets, *how)
         return without_idle_jumps(fitted, own, self.targets, self.config)
 
     def differs(self, fitted: Fitted, rival: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,12 @@ def choose_device(name: str = "auto") -> torch.device:
 def start_gpu(name: str = "auto") -> None:
     """Begin to start the GPU that ``auto`` or ``cuda`` takes, which lasts a second or two."""
     if name != "cpu" and torch.cuda.is_available():
-        Thread(target=torch.empty, args=(1,), kwargs={"device": "cuda"}).start()
+
+        def start() -> None:
+            with suppress(Exception):  # whoever needs it first says what is wrong
+                torch.empty(1, device="cuda")
+
+        Thread(target=start).start()
 
 
 def features(graph: Graph, device: torch.device | str = "cpu") -> Tensor | SparseOperator:

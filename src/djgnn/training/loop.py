@@ -13,7 +13,7 @@ from torch import Generator, Tensor, nn
 
 from djgnn.errors import InputError
 from djgnn.training.calibration import Calibration
-from djgnn.training.config import TrainConfig
+from djgnn.training.config import USUAL, Pace, TrainConfig
 from djgnn.training.evidence import Evidence
 from djgnn.training.optimizer import Adam
 from djgnn.training.passes import choose_passes
@@ -98,9 +98,7 @@ def fit(
     rival: Callable[[], float] = lambda: math.inf,
     hopeless: float = math.inf,
     chance: float = math.inf,
-    soon: bool = False,
-    fast: bool = False,
-    growth: float = 1.0,
+    pace: Pace = USUAL,
 ) -> Fitted:
     """Train a model and return it at its best epoch on validation, by ``config.select``.
 
@@ -119,9 +117,7 @@ def fit(
         rival: The lowest validation loss of other experts so far, see :meth:`TrainConfig.ends`.
         hopeless: So many times it this one must soon be below, likewise.
         chance: The loss of class shares alone, likewise.
-        soon: Whether it is given up sooner, likewise.
-        fast: Whether it waits for fewer epochs, likewise.
-        growth: How many times its first learning rate it ends with, see :func:`grown`.
+        pace: Its learning rate and how long it is waited for.
 
     Raises:
         FloatingPointError: If training diverged before any epoch could be kept.
@@ -150,8 +146,8 @@ def fit(
     begun, spent = time.perf_counter(), run.seconds
     interrupted = False
     while not run.ended and not interrupted:
-        if growth > 1:
-            optimizer.set_rate(config.lr * grown(run.epoch, growth))
+        if pace.growth > 1:
+            optimizer.set_rate(config.lr * grown(run.epoch, pace.growth))
         try:
             losses = passes.update(optimizer, generator)
             logits = passes.evaluate()
@@ -166,7 +162,7 @@ def fit(
             tested = decisions[targets.test].cpu().numpy()
             _keep(run, record, logits, tested, module, config.select)
             held_out = [each.validation_loss for each in run.history]
-            bounds = rival(), hopeless, chance, soon, fast
+            bounds = rival(), hopeless, chance, pace
             run.ended = config.ends(held_out, run.kept_epoch, *bounds)
             if hooks.observer is not None:
                 hooks.observer(record, module, passes.encoding, logits)

@@ -10,7 +10,7 @@ from djgnn.model.branches.base import Branch, glorot
 from djgnn.model.config import ModelConfig
 from djgnn.model.dropout import relu_dropout
 from djgnn.model.products import block_products, product
-from djgnn.model.views import Encoding, View, dense
+from djgnn.model.views import Encoding, View
 
 
 class JumpBranches(Branch):
@@ -60,7 +60,6 @@ class JumpBranches(Branch):
             }
             self.inner = nn.ParameterDict({k: torch.empty(v) for k, v in shapes.items()})
             in_channels = hidden_channels
-        self.narrow = self.inner is None and in_channels <= hidden_channels
         self.weight = nn.Parameter(torch.empty(in_channels, num_branches * hidden_channels))
         self.bias = nn.Parameter(torch.empty(num_branches * hidden_channels))
         self.reset_parameters()
@@ -73,6 +72,11 @@ class JumpBranches(Branch):
         count = len(branch_ranks(config.support, config.num_jumps, num_nodes))
         known = num_nodes if config.jump_inputs == "hidden" else None
         return cls(in_channels, config.hidden_channels, count, config.dropout, known)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether the filters see X itself."""
+        return self.inner is None and 0 < self.weight.shape[0] <= self.hidden_channels
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -93,7 +97,7 @@ class JumpBranches(Branch):
     def encode(self, view: View) -> Tensor:
         """X W of all branches, side by side; X; or the hidden states before their activation."""
         if self.narrow:
-            return dense(view.features)
+            return view.dense_features()
         if self.inner is None:
             return view.features @ self.weight
         seen: Tensor = view.features @ self.inner["features"]

@@ -58,7 +58,6 @@ class ShardOperators:
     twins: TwinClasses
     classes: Tensor
     place: Tensor
-    reached: FeatureHops = field(default_factory=FeatureHops, repr=False)
 
     @property
     def num_nodes(self) -> int:
@@ -99,6 +98,7 @@ class ShardView(SourceView):
     sizes: list[int]
     adjacency: SparseOperator
     homophilic: HaloOperator
+    reached: FeatureHops = field(default_factory=FeatureHops)
 
     def rows(self, index: Tensor) -> Self:
         """The own ones among some nodes.
@@ -196,9 +196,6 @@ class ShardView(SourceView):
     ) -> Tensor:
         """One branch, whose entries lead to these nodes."""
         needed, index = torch.unique(node, return_inverse=True)
-        # A sparse product refuses more entries than places, so no fewer rows than entries of one.
-        again = max(0, node.shape[1] - needed.numel())
-        needed = torch.cat([needed, needed[-1:].repeat(again)])
         plan = Plan.of(self.operators.shard, needed)
         theirs = plan.fetch(root).view(-1).index_select(0, index.view(-1)).view_as(value)
         value = normalize_entries((ranks,), value, root.index_select(0, self.index), theirs)
