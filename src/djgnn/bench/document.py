@@ -124,12 +124,7 @@ def draw_diagram(ranks: dict[str, float], sets: int) -> str:
     Args:
         ranks: Average rank of every model, at least two.
         sets: Number of data sets behind them.
-
-    Raises:
-        ValueError: For fewer than two models.
     """
-    if len(ranks) < 2:
-        raise ValueError(f"a diagram needs at least two models (got {len(ranks)})")
     order = sorted(ranks, key=lambda name: (ranks[name], name))
     values = [ranks[name] for name in order]
     width, count = critical_difference(len(order), sets), len(order)

@@ -26,7 +26,7 @@ from djgnn.bench.standings import (
     leaders,
     rank_cells,
 )
-from djgnn.bench.statistics import Paired, verdicts
+from djgnn.bench.statistics import verdicts
 from djgnn.bench.store import FinishedCell
 from djgnn.bench.tables import SUITES, TablePlan, chosen_splits, paper_table, suite_facts
 from djgnn.graph.files import read_configuration
@@ -192,7 +192,10 @@ class Board:
         for label in self.labels:
             if label == reference:
                 continue
-            pairs = {name: self.compare(label, reference, name) for name in self.datasets}
+            pairs = {
+                name: compare_models(label, reference, name, self.cells, self.plan.facts)
+                for name in self.datasets
+            }
             found = {name: pair for name, pair in pairs.items() if pair is not None}
             signs = {name: sign for name, (sign, _, _) in verdicts(found).items()}
             strong |= {
@@ -226,7 +229,7 @@ class Board:
             for group in groups:
                 places = leaders([self.mean(label, dataset) for label in group])
                 best = group[places[0]] if places else ""
-                pair = self.compare(reference, best, dataset)
+                pair = compare_models(reference, best, dataset, self.cells, self.plan.facts)
                 if pair is None:
                     row += [NOTHING] * 4
                     continue
@@ -268,10 +271,6 @@ class Board:
             rows.append((self.title(label), *shown, f"{total:,.0f}"))
         grid = Grid(("system", *self.datasets, "all splits and seeds"), tuple(rows))
         return Section("Seconds per split", grid=grid)
-
-    def compare(self, a: str, b: str, dataset: str) -> Paired | None:
-        """Two systems on a set; ``None`` unless both have scores."""
-        return compare_models(a, b, dataset, self.cells, self.plan.facts)
 
 
 def _seeds(finished: Sequence[FinishedCell]) -> str:

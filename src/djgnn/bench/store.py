@@ -97,9 +97,6 @@ class FinishedCell:
         packages = dict.fromkeys(name for record in self.records for name in record.versions)
         return {
             **values,
-            "model": self.spec.label,
-            "dataset": self.spec.dataset,
-            "seed": self.spec.seed,
             "code": _distinct(record.code for record in self.records),
             "device": _distinct(record.device for record in self.records),
             "versions": {

@@ -87,24 +87,10 @@ def comparison_payload(sources: Sequence[str | Path]) -> dict[str, Any]:
 
 
 def rank_rows(rows: Sequence[dict[str, Any]], key: str) -> dict[str, Any] | None:
-    """Rank the models over the data sets that every one was run on, as `djgnn bench` does.
+    """Rank the models by a figure over the data sets that every one was run on.
 
     Rows that differ in their seed count as one, with their mean; if one of them failed, the model
-    has failed.
-
-    Args:
-        rows: Rows with `model`, `dataset`, `status` and figures.
-        key: The figure to rank by, larger is better.
-
-    Returns:
-        See :class:`djgnn.bench.standings.Ranking`; ``None`` with fewer than two models or sets.
-
-    Example:
-        >>> values = [("a", "x", 9), ("b", "x", 8), ("a", "y", 7), ("b", "y", 6)]
-        >>> cells = [("done", *value) for value in values]
-        >>> names = ("status", "model", "dataset", "test_mean")
-        >>> rank_rows([dict(zip(names, cell)) for cell in cells], "test_mean")["ranks"]
-        {'a': 1.0, 'b': 2.0}
+    has failed. ``None`` with fewer than two models or sets.
     """
     groups: dict[tuple[str, str], list[float]] = {}
     for row in rows:
