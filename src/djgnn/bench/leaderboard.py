@@ -74,11 +74,9 @@ def plan_untuned(
 
     Args:
         rows: Models, or ``djgnn:PRESET``; with changes also ``MODEL:NAME``.
-        datasets: Columns; those of the suite by default.
-        splits: Which splits; ``None`` means all. Splits that a set does not have are left out.
+        datasets: See :func:`~.tables.plan_table`, as for `splits` and `data`.
         seeds: Every split is run with each.
         epochs: Most epochs; ``None``: as configured.
-        data: Folder with data sets, looked in first.
 
     Raises:
         InputError: For an unknown model or option, or a data set that cannot be had.
@@ -110,13 +108,9 @@ def compose_leaderboard(
     reference: str = "djgnn",
     command: str = "",
 ) -> Document:
-    """Make the page: standings, differences to one system, time, remarks, provenance.
+    """Make the page of a plan's finished cells, one per seed.
 
-    Args:
-        plan: The leaderboard.
-        finished: Its finished cells, one per seed.
-        reference: The system that the others are compared with.
-        command: What made the page.
+    `reference` is the system that the others are compared with, `command` is what made the page.
     """
     cells = average_seeds(finished)
     ranking = rank_cells(cells)

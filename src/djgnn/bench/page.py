@@ -37,14 +37,9 @@ def compose(
     reference: str = "djgnn",
     command: str = "",
 ) -> Document:
-    """Make the page: overview, one table per data set, statistics, remarks, provenance.
+    """Make the page of a plan's finished cells; the protocol ``"oracle"`` adds its own table.
 
-    Args:
-        plan: The table.
-        finished: Its finished cells.
-        protocol: ``"oracle"`` adds a table of the largest test scores.
-        reference: The model that the others are compared with.
-        command: What made the page.
+    `reference` is the model that the others are compared with, `command` is what made the page.
     """
     cells = {(cell.spec.label, cell.spec.dataset): cell for cell in finished}
     paper = paper_table(plan.suite)
