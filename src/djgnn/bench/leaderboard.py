@@ -16,6 +16,7 @@ from djgnn.bench.page import (
     score_of,
     set_titles,
     title_of,
+    unfinished,
 )
 from djgnn.bench.spec import MODELS, default_recipe, make_spec
 from djgnn.bench.standings import (
@@ -136,10 +137,8 @@ def compose_leaderboard(
         Section("Remarks", remarks=said),
         provenance(plan.facts, finished, command),
     ]
-    introduction, left = [INTRODUCTION], len(plan.specs) - len(finished)
-    if left > 0:
-        introduction.append(f"Not finished: {left} more cells. Run the command again.")
-    return Document(SUITES[plan.suite].title, tuple(introduction), tuple(sections))
+    text = (INTRODUCTION, *unfinished(len(plan.specs) - len(finished)))
+    return Document(SUITES[plan.suite].title, text, tuple(sections))
 
 
 @dataclass(frozen=True)

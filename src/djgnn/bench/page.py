@@ -58,10 +58,13 @@ def compose(
     sections += _tests(cells, reference, plan.facts)
     sections.append(Section("Remarks", remarks=tuple(remarks(plan, cells))))
     sections.append(provenance(plan.facts, finished, command))
-    text, left = [INTRODUCTION], len(plan.specs) - len(cells)
-    if left:
-        text.append(f"Not finished: {left} more cells. Run the command again.")
-    return Document(SUITES[plan.suite].title, tuple(text), tuple(sections))
+    text = (INTRODUCTION, *unfinished(len(plan.specs) - len(cells)))
+    return Document(SUITES[plan.suite].title, text, tuple(sections))
+
+
+def unfinished(left: int) -> list[str]:
+    """How many cells are not finished, in words."""
+    return [f"Not finished: {left} more cells. Run the command again."] if left > 0 else []
 
 
 def without_score(cells: Iterable[FinishedCell]) -> list[str]:
