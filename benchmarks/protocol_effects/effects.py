@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from djgnn.bench.document import Document, Grid, Section, render, write_document
-from djgnn.bench.page import origins, without_score
+from djgnn.bench.page import origins, unfinished, without_score
 from djgnn.bench.spec import CellSpec, DataFacts, gather_facts, make_spec
+from djgnn.bench.standings import failure_lines
 from djgnn.bench.statistics import corrected_t
 from djgnn.bench.store import Store, finished_cells
 from djgnn.bench.tables import chosen_splits
@@ -168,21 +169,15 @@ def write_effects(
     sections = [_section(*part, measured.get(part[0], [])) for part in parts]
     codes, packages, devices = origins(cells)
     remarks = [
-        f"{cell.spec.label} on {cell.spec.dataset}, split {failure.split}: {failure.outcome}"
-        for cell in cells
-        for failure in cell.failures
-    ]
-    remarks += [
+        *failure_lines(cells),
         *without_score(cells),
         f"Command: {command}",
         f"Devices: {', '.join(devices)}. Another device draws other random numbers, so the same "
         "cell on another page (the reproduction ran on CPUs) may differ by chance.",
         f"Code: {codes}",
         f"Versions: {packages}",
+        *unfinished(len(plan.specs) - len(cells)),
     ]
-    left = len(plan.specs) - len(cells)
-    if left:
-        remarks.append(f"Not finished: {left} more cells. Run the command again.")
     sections.append(Section("Failures and provenance", remarks=tuple(remarks)))
     document = Document("What the protocol does to the figures", (INTRODUCTION,), tuple(sections))
     files = [store.write_results(cells), *write_document(document, store.folder, "protocol")]

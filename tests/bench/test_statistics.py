@@ -182,5 +182,3 @@ def test_diagram_is_reproducible_and_names_every_model() -> None:
     assert drawn == draw_diagram(dict(reversed(ranks.items())), sets=9)
     assert ">model3  4.00</text>" in drawn
     assert ">8.00  &lt;b&gt;</text>" in drawn
-    with pytest.raises(ValueError, match="at least two models"):
-        draw_diagram({"one": 1.0}, sets=3)

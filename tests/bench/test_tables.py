@@ -76,7 +76,7 @@ def test_failures_are_kept_shown_and_retried(run, tmp_path: Path, monkeypatch) -
     run()
     page = (tmp_path / "t" / "table.md").read_text()
     assert "out of memory (2 of 2)" in page
-    assert "gcn, split 0: out of memory: MemoryError: too big" in page
+    assert "gcn on own, split 0: out of memory: MemoryError: too big" in page
     assert "out of memory" in (tmp_path / "t" / "table.html").read_text()
     monkeypatch.setattr(pool, "build", real)
     assert len(run()["cells"][1]["failures"]) == 2

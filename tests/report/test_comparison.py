@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from djgnn.cli.app import app
 from djgnn.errors import InputError
-from djgnn.report.comparison import comparison_payload, load_cells, rank_cells
+from djgnn.report.comparison import comparison_payload, load_cells, rank_rows
 
 from .conftest import hostile_graph, make_run
 
@@ -96,15 +96,33 @@ def test_a_run_folder_is_a_row(run_folder: Path) -> None:
 def test_ranks_by_hand() -> None:
     table = {"a": [90, 80, 70], "b": [80, 90, 60], "c": [10, 10, 10]}
     rows = [
-        {"model": m, "dataset": d, "test_mean": v}
+        {"model": m, "dataset": d, "test_mean": v, "status": "done"}
         for m, values in table.items()
         for d, v in zip("xyz", values, strict=True)
     ]
-    found = rank_cells([*rows, {"model": "a", "dataset": "w", "test_mean": 1.0}], "test_mean")
+    found = rank_rows([*rows, {**rows[0], "dataset": "w"}], "test_mean")
     assert found is not None
     assert found["ranks"] == pytest.approx({"a": 4 / 3, "b": 5 / 3, "c": 3})
-    assert found["sets"] == ["x", "y", "z"]  # b and c have no figure on w
-    assert rank_cells(rows[::3], "test_mean") is None  # one set
+    assert found["num_sets"] == 3  # b and c were not run on w
+    assert rank_rows(rows[::3], "test_mean") is None  # one set
+
+
+def test_a_model_that_failed_on_a_set_is_last_there() -> None:
+    scores = {("a", "x"): 90, ("a", "y"): 90, ("b", "x"): 80, ("b", "y"): 80}
+    scores |= {("c", "x"): 95, ("c", "y"): 85}
+    rows = [
+        {"model": m, "dataset": d, "test_mean": score, "status": "done"}
+        for (m, d), score in scores.items()
+    ]
+    rows[-1]["status"] = "1 out of memory"  # its mean is of the splits that it could do
+    found = rank_rows(rows, "test_mean")
+    assert found is not None
+    assert found["ranks"] == {"a": 1.5, "b": 2.5, "c": 2.0}
+    assert found["text"][-1] == "Last on the sets where it failed: c."
+    seeds = [{**row, "test_mean": row["test_mean"] + 20} for row in rows if row["model"] == "b"]
+    again = rank_rows([*rows, *seeds], "test_mean")
+    assert again is not None
+    assert again["ranks"] == {"a": 2.0, "b": 2.0, "c": 2.0}  # b has 90 on both, as a has
 
 
 @pytest.mark.parametrize("text", ["not json", "[1, 2]", '{"splits": [], "model": "a"}'])

@@ -173,14 +173,14 @@ def spectral(adjacency: sp.csr_array) -> Points:
     return _plane(vectors[:, 1:3])
 
 
-def poincare(adjacency: sp.csr_array, random_state: int = 0) -> Points:
+def poincare(adjacency: sp.csr_array) -> Points:
     r"""Points of the hyperbolic disc, linked nodes nearer than random ones.
 
     Riemannian gradient descent on the softmax of :math:`-d(u, v)` of each link against random
     pairs. Maximilian Nickel, Douwe Kiela: Poincare Embeddings for Learning Hierarchical
     Representations. NeurIPS 2017.
     """
-    source = Generator().manual_seed(random_state)
+    source = Generator().manual_seed(0)
     row, column = (torch.from_numpy(np.array(part)).long() for part in adjacency.nonzero())
     n = adjacency.shape[0]
     points = torch.empty(n, 2, dtype=torch.float64).uniform_(-1e-3, 1e-3, generator=source)

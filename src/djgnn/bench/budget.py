@@ -109,13 +109,11 @@ def plan_budget(
     """Draw the trials of every system on every data set.
 
     Args:
-        models: Rows: models, or ``djgnn:PRESET``.
-        datasets: Columns; those of the suite by default.
+        models: See :func:`~.tables.plan_table`, as for `datasets` and `data`.
         trials: How many each system has for each data set.
         splits: Which splits the best trial is run on; ``None`` means all.
         seeds: The best trial is run with each; trials are run with seed 0.
         epochs: Most epochs, :data:`EPOCHS` by default.
-        data: Folder with data sets, looked in first.
 
     Raises:
         InputError: For an unknown model, a data set that cannot be had, or a missing package.

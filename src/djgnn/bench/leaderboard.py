@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from djgnn.bench.document import Document, Grid, Section
+from djgnn.bench.document import Document, Grid, Section, draw_diagram
 from djgnn.bench.page import (
     FIGURE,
     NOTHING,
@@ -16,10 +16,18 @@ from djgnn.bench.page import (
     score_of,
     set_titles,
     title_of,
+    unfinished,
 )
 from djgnn.bench.spec import MODELS, default_recipe, make_spec
-from djgnn.bench.standings import Cells, average_seeds, compare_cells, leaders, rank_cells
-from djgnn.bench.statistics import Paired, verdicts
+from djgnn.bench.standings import (
+    Cells,
+    average_seeds,
+    compare_models,
+    failure_lines,
+    leaders,
+    rank_cells,
+)
+from djgnn.bench.statistics import verdicts
 from djgnn.bench.store import FinishedCell
 from djgnn.bench.tables import SUITES, TablePlan, chosen_splits, paper_table, suite_facts
 from djgnn.graph.files import read_configuration
@@ -67,11 +75,9 @@ def plan_untuned(
 
     Args:
         rows: Models, or ``djgnn:PRESET``; with changes also ``MODEL:NAME``.
-        datasets: Columns; those of the suite by default.
-        splits: Which splits; ``None`` means all. Splits that a set does not have are left out.
+        datasets: See :func:`~.tables.plan_table`, as for `splits` and `data`.
         seeds: Every split is run with each.
         epochs: Most epochs; ``None``: as configured.
-        data: Folder with data sets, looked in first.
 
     Raises:
         InputError: For an unknown model or option, or a data set that cannot be had.
@@ -103,13 +109,9 @@ def compose_leaderboard(
     reference: str = "djgnn",
     command: str = "",
 ) -> Document:
-    """Make the page: standings, differences to one system, time, remarks, provenance.
+    """Make the page of a plan's finished cells, one per seed.
 
-    Args:
-        plan: The leaderboard.
-        finished: Its finished cells, one per seed.
-        reference: The system that the others are compared with.
-        command: What made the page.
+    `reference` is the system that the others are compared with, `command` is what made the page.
     """
     cells = average_seeds(finished)
     ranking = rank_cells(cells)
@@ -121,26 +123,22 @@ def compose_leaderboard(
         datasets=tuple(name for name in plan.facts if any(name == of for _, of in cells)),
         ranks=ranks,
     )
-    text, drawing = (ranking.text, (ranking.figure, FIGURE)) if ranking else ((), (None, ""))
-    sections = [Section("Standings", text, board.standings(), *drawing)]
+    standings = Section("Standings", grid=board.standings())
+    if ranking:
+        figure = draw_diagram(ranking.ranks, ranking.num_sets)
+        standings = replace(standings, text=ranking.text, figure=figure, figure_name=FIGURE)
+    sections = [standings]
     if any(label == reference for label, _ in cells):
         sections += [board.differences(reference), board.gaps(reference)]
-    failures = (
-        f"{label} on {dataset}, split {lost.split}: {lost.outcome}"
-        for (label, dataset), cell in cells.items()
-        for lost in cell.failures
-    )
-    said = (_seeds(finished), *failures, *remarks(plan, cells))
+    said = (_seeds(finished), *failure_lines(cells.values()), *remarks(plan, cells))
     sections += [
         board.deviations(),
         board.time(finished),
         Section("Remarks", remarks=said),
         provenance(plan.facts, finished, command),
     ]
-    introduction, left = [INTRODUCTION], len(plan.specs) - len(finished)
-    if left > 0:
-        introduction.append(f"Not finished: {left} more cells. Run the command again.")
-    return Document(SUITES[plan.suite].title, tuple(introduction), tuple(sections))
+    text = (INTRODUCTION, *unfinished(len(plan.specs) - len(finished)))
+    return Document(SUITES[plan.suite].title, text, tuple(sections))
 
 
 @dataclass(frozen=True)
@@ -160,7 +158,7 @@ class Board:
     def mean(self, label: str, dataset: str) -> float:
         """The test score of a system on a set; NaN without one."""
         cell = self.cells.get((label, dataset))
-        return cell.result().mean("test") if cell is not None and cell.scored else np.nan
+        return np.nan if cell is None else cell.mean("test")
 
     def standings(self) -> Grid:
         """Average rank, test scores and their mean, seconds; the best of each set in bold."""
@@ -170,7 +168,7 @@ class Board:
             scores = (score_of(cell, "test", spread=False) for cell in found)
             rank = f"{self.ranks[label]:.2f}" if label in self.ranks else NOTHING
             mean = np.mean([self.mean(label, dataset) for dataset in self.datasets])
-            seconds = np.mean([_seconds(cell) for cell in found if cell is not None])
+            seconds = np.mean([cell.seconds_per_split for cell in found if cell is not None])
             shown = f"{mean:.2f}" if np.isfinite(mean) else NOTHING
             rows.append((self.title(label), rank, *scores, shown, f"{seconds:.1f}"))
         for column, dataset in enumerate(self.datasets, start=2):
@@ -187,7 +185,10 @@ class Board:
         for label in self.labels:
             if label == reference:
                 continue
-            pairs = {name: self.compare(label, reference, name) for name in self.datasets}
+            pairs = {
+                name: compare_models(label, reference, name, self.cells, self.plan.facts)
+                for name in self.datasets
+            }
             found = {name: pair for name, pair in pairs.items() if pair is not None}
             signs = {name: sign for name, (sign, _, _) in verdicts(found).items()}
             strong |= {
@@ -221,7 +222,7 @@ class Board:
             for group in groups:
                 places = leaders([self.mean(label, dataset) for label in group])
                 best = group[places[0]] if places else ""
-                pair = self.compare(reference, best, dataset)
+                pair = compare_models(reference, best, dataset, self.cells, self.plan.facts)
                 if pair is None:
                     row += [NOTHING] * 4
                     continue
@@ -258,17 +259,11 @@ class Board:
         rows = []
         for label in self.labels:
             cells = (self.cells.get((label, dataset)) for dataset in self.datasets)
-            shown = (NOTHING if cell is None else f"{_seconds(cell):.1f}" for cell in cells)
+            shown = (NOTHING if cell is None else f"{cell.seconds_per_split:.1f}" for cell in cells)
             total = sum(c.result().seconds for c in finished if c.spec.label == label)
             rows.append((self.title(label), *shown, f"{total:,.0f}"))
         grid = Grid(("system", *self.datasets, "all splits and seeds"), tuple(rows))
         return Section("Seconds per split", grid=grid)
-
-    def compare(self, a: str, b: str, dataset: str) -> Paired | None:
-        """Two systems on a set; ``None`` unless both have scores."""
-        both = [self.cells.get((label, dataset)) for label in (a, b)]
-        scored = [cell for cell in both if cell is not None and cell.scored]
-        return compare_cells(scored[0], scored[1], self.plan.facts) if len(scored) == 2 else None
 
 
 def _seeds(finished: Sequence[FinishedCell]) -> str:
@@ -284,7 +279,3 @@ def _seeds(finished: Sequence[FinishedCell]) -> str:
         for seeds, labels in rows.items()
     )
     return f"Seeds: {'; '.join(shown)}."
-
-
-def _seconds(cell: FinishedCell) -> float:
-    return cell.result().seconds / len(cell.records)

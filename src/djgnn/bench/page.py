@@ -4,9 +4,17 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from djgnn.bench.document import Document, Grid, Section
+from djgnn.bench.document import Document, Grid, Section, draw_diagram
 from djgnn.bench.spec import DataFacts, code_version
-from djgnn.bench.standings import Cells, Facts, compare_cells, leaders, rank_cells, warnings
+from djgnn.bench.standings import (
+    Cells,
+    Facts,
+    compare_models,
+    failure_lines,
+    leaders,
+    rank_cells,
+    warnings,
+)
 from djgnn.bench.statistics import sentence, verdicts
 from djgnn.bench.store import FinishedCell
 from djgnn.bench.tables import SUITES, PaperTable, Printed, TablePlan, paper_table, thin_claims
@@ -29,14 +37,9 @@ def compose(
     reference: str = "djgnn",
     command: str = "",
 ) -> Document:
-    """Make the page: overview, one table per data set, statistics, remarks, provenance.
+    """Make the page of a plan's finished cells; the protocol ``"oracle"`` adds its own table.
 
-    Args:
-        plan: The table.
-        finished: Its finished cells.
-        protocol: ``"oracle"`` adds a table of the largest test scores.
-        reference: The model that the others are compared with.
-        command: What made the page.
+    `reference` is the model that the others are compared with, `command` is what made the page.
     """
     cells = {(cell.spec.label, cell.spec.dataset): cell for cell in finished}
     paper = paper_table(plan.suite)
@@ -49,15 +52,19 @@ def compose(
         sections.append(_of_dataset(paper, plan.facts[dataset], cells))
     if ranking := rank_cells(cells):
         rows = tuple((title_of(paper, m), f"{rank:.2f}") for m, rank in ranking.ranks.items())
-        grid, drawing = Grid(("model", "average rank"), rows), (ranking.figure, FIGURE)
-        sections.append(Section("Statistics: ranks", ranking.text, grid, *drawing))
+        grid = Grid(("model", "average rank"), rows)
+        figure = draw_diagram(ranking.ranks, ranking.num_sets)
+        sections.append(Section("Statistics: ranks", ranking.text, grid, figure, FIGURE))
     sections += _tests(cells, reference, plan.facts)
     sections.append(Section("Remarks", remarks=tuple(remarks(plan, cells))))
     sections.append(provenance(plan.facts, finished, command))
-    text, left = [INTRODUCTION], len(plan.specs) - len(cells)
-    if left:
-        text.append(f"Not finished: {left} more cells. Run the command again.")
-    return Document(SUITES[plan.suite].title, tuple(text), tuple(sections))
+    text = (INTRODUCTION, *unfinished(len(plan.specs) - len(cells)))
+    return Document(SUITES[plan.suite].title, text, tuple(sections))
+
+
+def unfinished(left: int) -> list[str]:
+    """How many cells are not finished, in words."""
+    return [f"Not finished: {left} more cells. Run the command again."] if left > 0 else []
 
 
 def without_score(cells: Iterable[FinishedCell]) -> list[str]:
@@ -88,7 +95,7 @@ def agrees(cell: FinishedCell, right: Printed | None) -> bool | None:
     if right is None or not cell.scored:
         return None
     spread = right.std if right.std is not None else cell.result().std("test")
-    return abs(cell.result().mean("test") - right.mean) <= max(2.0, spread)
+    return abs(cell.mean("test") - right.mean) <= max(2.0, spread)
 
 
 def _overview(paper: PaperTable, facts: Facts, cells: Cells, key: str, title: str) -> Section:
@@ -101,7 +108,7 @@ def _overview(paper: PaperTable, facts: Facts, cells: Cells, key: str, title: st
     strong = set()
     for column, dataset in enumerate(datasets, start=1):
         held = [cells.get((label, dataset)) for label in labels]
-        means = [c.result().mean(key) if c is not None and c.complete else np.nan for c in held]
+        means = [np.nan if cell is None else cell.mean(key) for cell in held]
         strong |= {(row, column) for row in leaders(means)}
     note = "The largest mean of a column is bold; whether that means anything, see Statistics."
     grid = Grid(("model", *set_titles(datasets, facts)), tuple(rows), frozenset(strong))
@@ -131,14 +138,14 @@ def _of_dataset(paper: PaperTable, fact: DataFacts, cells: Cells) -> Section:
                 score_of(cell, "oracle_test"),
                 score_of(cell, "validation"),
                 f"{result.parameters:,}",
-                f"{result.seconds / len(cell.records):.1f}",
+                f"{cell.seconds_per_split:.1f}",
                 f"{result.peak_memory_mib:.0f}",
                 str(len(result.splits)),
             )
         )
         if key in paper.notes:
             remarks.append(f"{title_of(paper, label)}: {paper.notes[key]}")
-        remarks += [f"{label}, split {lost.split}: {lost.outcome}" for lost in cell.failures]
+        remarks += failure_lines([cell])
     if fact.counterpart:
         remarks.append(f"Read beside {fact.counterpart}.")
     grid = Grid(tuple(header.split(",")), tuple(rows))
@@ -152,9 +159,7 @@ def _tests(cells: Cells, reference: str, facts: Facts) -> list[Section]:
     for other in dict.fromkeys(label for label, _ in cells if label != reference):
         found = {}
         for dataset in dict.fromkeys(name for _, name in cells):
-            both = [cells.get((label, dataset)) for label in (reference, other)]
-            scored = [cell for cell in both if cell is not None and cell.scored]
-            if len(scored) == 2 and (pair := compare_cells(scored[0], scored[1], facts)):
+            if pair := compare_models(reference, other, dataset, cells, facts):
                 found[dataset] = pair
         if found:
             sentences.append(sentence(reference, other, found))
@@ -252,8 +257,7 @@ def score_of(cell: FinishedCell | None, key: str, spread: bool = True) -> str:
     if not cell.complete:
         kinds = " and ".join(dict.fromkeys(f.status for f in cell.failures))
         return f"{kinds} ({len(cell.failures)} of {len(cell.records)})"
-    result = cell.result()
-    if not np.isfinite(result.mean(key)):
+    if not np.isfinite(cell.mean(key)):
         return "no score"
-    mean = f"{result.mean(key):.2f}"
-    return f"{mean} ± {result.std(key):.2f}" if spread else mean
+    mean = f"{cell.mean(key):.2f}"
+    return f"{mean} ± {cell.result().std(key):.2f}" if spread else mean

@@ -30,14 +30,9 @@ _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate mem
 
 
 class Runner:
-    """Runs splits one after another in this process; keeps the last graph and the last model.
+    """Runs splits one after another in this process; keeps the last graph and the last model."""
 
-    Args:
-        device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
-        data: Folder with data sets, looked in first.
-    """
-
-    def __init__(self, device: str = "auto", data: str | Path | None = None) -> None:
+    def __init__(self, device: str, data: str | Path | None = None) -> None:
         self.device = choose_device(device)
         self.data = data
         self._graph: tuple[str, Graph, DataFacts] | None = None
@@ -83,8 +78,7 @@ class Worker:
 
     Args:
         facts: Facts of the data sets, for the record of a split that ended its process.
-        device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
-        data: Folder with data sets, looked in first.
+        device: See :class:`PoolOptions`, as for `data`.
         limit: Most seconds of a split.
     """
 
@@ -96,8 +90,7 @@ class Worker:
         limit: float | None = None,
     ) -> None:
         self.last: CellSpec | None = None
-        self._facts, self._limit = facts, limit
-        self._options = (device, None if data is None else str(data))
+        self._facts, self._limit, self._options = facts, limit, (device, data)
         self._child: tuple[Any, Connection] | None = None
         self._served, self._closed = False, threading.Event()
 
@@ -266,7 +259,7 @@ def describe(error: BaseException) -> tuple[str, str]:
     return ("out of memory" if memory else "failed", f"{type(error).__name__}: {text}")
 
 
-def _serve_splits(pipe: Connection, device: str, data: str | None) -> None:
+def _serve_splits(pipe: Connection, device: str, data: str | Path | None) -> None:
     """What a child does: receive a unit, run it, send its record, until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     parent = multiprocessing.parent_process()

@@ -151,11 +151,8 @@ def open_study(search: Search, url: str) -> optuna.Study:
     """The study of a search in a storage; both are made if they are not there.
 
     A trial whose process gives no heartbeat for :data:`GRACE` seconds is retried. The sampler is
-    to be replaced by that of the trial, see :meth:`Search.sampler_of`.
-
-    Args:
-        search: The search.
-        url: Storage, such as ``sqlite:///file`` or ``postgresql://...``.
+    to be replaced by that of the trial, see :meth:`Search.sampler_of`. A storage is called such as
+    ``sqlite:///file`` or ``postgresql://...``.
 
     Raises:
         InputError: If the address is wrong or the storage cannot be opened.

@@ -77,10 +77,7 @@ class CellSpec:
     def key(self, split: int, data_sha256: str, code: str) -> str:
         """What identifies the result of one split: everything that can change it.
 
-        Args:
-            split: Number of the split.
-            data_sha256: What identifies the data, see :func:`data_key`.
-            code: Version of the code.
+        `data_sha256` is what identifies the data, see :func:`data_key`.
         """
         return self.keys(split, data_sha256, code)[0]
 
@@ -244,8 +241,6 @@ def make_spec(
         if recipe is None and model == "djgnn":
             recipe = resolve(variant or preset, dataset)
         recipe = recipe or baseline_config(model, dataset)
-        if model_of(recipe) != model:
-            raise ValueError(f"the configuration is one of {model_of(recipe)}, not of {model}")
         # As JSON gives it back, so that a key is the same on both sides.
         config = json.loads(json.dumps(recipe.replace(**wanted_changes).to_dict(), allow_nan=False))
     except InputError:

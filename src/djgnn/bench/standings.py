@@ -1,15 +1,16 @@
 """What finished cells say about each other: ranks, paired comparisons, leads not to be claimed."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 
-from djgnn.bench.document import draw_diagram
 from djgnn.bench.record import SplitRecord
 from djgnn.bench.spec import DataFacts
 from djgnn.bench.statistics import (
+    LEVEL,
     Paired,
     average_ranks,
     compare,
@@ -23,6 +24,8 @@ from djgnn.checking import json_values
 Cells = Mapping[tuple[str, str], FinishedCell]
 """Finished cells by label and data set."""
 Facts = Mapping[str, DataFacts]
+FAILED = -1.0
+"""Stands for the score of a model that failed: below every score."""
 
 
 def average_seeds(cells: Iterable[FinishedCell]) -> dict[tuple[str, str], FinishedCell]:
@@ -60,55 +63,81 @@ def _average(records: list[SplitRecord]) -> SplitRecord:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Average ranks by label, best first; what they mean, in words; the diagram (SVG)."""
+    """Average ranks by label, best first; over how many data sets; what they mean, in words."""
 
     ranks: dict[str, float]
+    num_sets: int
     text: tuple[str, ...]
-    figure: str
 
 
-def rank_cells(cells: Cells, alpha: float = 0.05) -> Ranking | None:
-    """Rank the models that are finished on every data set; ``None`` for fewer than two.
+def rank_cells(cells: Cells) -> Ranking | None:
+    """Rank models by their test scores, see :func:`rank_scores`."""
+    scores = {key: FAILED if cell.failures else cell.mean("test") for key, cell in cells.items()}
+    return rank_scores(scores)
 
-    A model that failed on a data set is last there. A data set where no model has a test score
-    does not count, and a model without a score that did not fail is not ranked.
+
+def rank_scores(scores: Mapping[tuple[str, str], float]) -> Ranking | None:
+    """Rank the models that have a score, or failed, on every data set.
+
+    A data set where no model has a score does not count.
+
+    Args:
+        scores: By label and data set: a score, :data:`FAILED` for a model that failed there and is
+            last, or NaN for one without a score.
+
+    Returns:
+        The ranking; ``None`` for fewer than two models.
+
+    Example:
+        >>> found = rank_scores({("a", "x"): 90.0, ("b", "x"): 80.0, ("c", "x"): FAILED})
+        >>> found.ranks, found.text[1]
+        ({'a': 1.0, 'b': 2.0, 'c': 3.0}, 'Last on the sets where it failed: c.')
     """
-    labels = list(dict.fromkeys(label for label, _ in cells))
-    datasets = list(dict.fromkeys(name for (_, name), cell in cells.items() if cell.scored))
-    there = {key for key, cell in cells.items() if cell.scored or cell.failures}
-    kept = [label for label in labels if all((label, d) in there for d in datasets)]
+    labels = list(dict.fromkeys(label for label, _ in scores))
+    datasets = list(dict.fromkeys(name for (_, name), score in scores.items() if score >= 0))
+    known = {key for key, score in scores.items() if not math.isnan(score)}
+    kept = [label for label in labels if all((label, d) in known for d in datasets)]
     if len(kept) < 2 or not datasets:
         return None
-
-    def score(cell: FinishedCell) -> float:
-        return cell.result().mean("test") if cell.scored else -1.0
-
-    scores = np.array([[score(cells[m, d]) for m in kept] for d in datasets])
-    ranks = dict(zip(kept, average_ranks(scores).tolist(), strict=True))
-    difference = critical_difference(len(kept), len(datasets), alpha)
+    table = np.array([[scores[m, d] for m in kept] for d in datasets])
+    ranks = dict(zip(kept, average_ranks(table).tolist(), strict=True))
+    difference = critical_difference(len(kept), len(datasets))
     text = [
         f"Average ranks over {len(datasets)} sets (1 is best). Friedman's test that "
-        f"all are alike: p = {friedman(scores):.4f}. Two models whose ranks differ by less "
-        f"than {difference:.2f} cannot be told apart (Nemenyi, {alpha})."
+        f"all are alike: p = {friedman(table):.4f}. Two models whose ranks differ by less "
+        f"than {difference:.2f} cannot be told apart (Nemenyi, {LEVEL})."
     ]
-    failed = ", ".join(m for m in kept if any(cells[m, d].failures for d in datasets))
+    failed = ", ".join(m for m in kept if any(scores[m, d] == FAILED for d in datasets))
     if failed:
         text.append(f"Last on the sets where it failed: {failed}.")
     left_out = ", ".join(label for label in labels if label not in kept)
     if left_out:
         text.append(f"Not ranked, some set unfinished or without a score: {left_out}.")
-    best_first = {label: ranks[label] for label in sorted(ranks, key=lambda label: ranks[label])}
-    return Ranking(best_first, tuple(text), draw_diagram(ranks, len(datasets), alpha))
+    best_first = dict(sorted(ranks.items(), key=lambda item: item[1]))
+    return Ranking(best_first, len(datasets), tuple(text))
 
 
-def compare_cells(a: FinishedCell, b: FinishedCell, facts: Facts) -> Paired | None:
-    """Two cells of one data set on the splits both have figures for; ``None`` without any."""
-    tests = [{r.split: r.figures().test for r in cell.records if r.done} for cell in (a, b)]
+def compare_models(a: str, b: str, dataset: str, cells: Cells, facts: Facts) -> Paired | None:
+    """Two models on the splits of a data set; ``None`` unless both have all their scores there."""
+    both = [cells.get((label, dataset)) for label in (a, b)]
+    scored = [cell for cell in both if cell is not None and cell.scored]
+    if len(scored) < 2:
+        return None
+    tests = [{record.split: record.figures().test for record in c.records} for c in scored]
     splits = sorted(tests[0].keys() & tests[1].keys())
     if not splits:
         return None
     first, second = ([of[split] for split in splits] for of in tests)
-    return compare(first, second, *facts[a.spec.dataset].overlap(splits))
+    return compare(first, second, *facts[dataset].overlap(splits))
+
+
+def failure_lines(cells: Iterable[FinishedCell]) -> list[str]:
+    """Every split without figures, in words."""
+    return [
+        f"{cell.spec.label} on {cell.spec.dataset}, split {lost.split}: {lost.outcome}"
+        for cell in cells
+        for lost in cell.failures
+    ]
 
 
 def leaders(means: Sequence[float]) -> list[int]:
@@ -129,11 +158,13 @@ def warnings(cells: Cells, facts: Facts) -> list[str]:
     found = []
     for dataset in dict.fromkeys(name for _, name in cells):
         column = [cell for (_, name), cell in cells.items() if name == dataset and cell.scored]
-        column.sort(key=lambda cell: -cell.result().mean("test"))
+        column.sort(key=lambda cell: -cell.mean("test"))
         names = [cell.spec.label for cell in column]
-        means = [cell.result().mean("test") for cell in column]
+        means = [cell.mean("test") for cell in column]
         shared = len(leaders(means))
-        pair = compare_cells(column[0], column[1], facts) if len(column) > 1 else None
+        pair = None
+        if len(column) > 1:
+            pair = compare_models(names[0], names[1], dataset, cells, facts)
         if shared > 1:
             found.append(
                 f"{dataset}: {', '.join(names[: shared - 1])} and {names[shared - 1]} "

@@ -52,7 +52,16 @@ class FinishedCell:
     @property
     def scored(self) -> bool:
         """Whether every split has a test score; one without test nodes has none."""
-        return self.complete and math.isfinite(self.result().mean("test"))
+        return math.isfinite(self.mean("test"))
+
+    def mean(self, key: str) -> float:
+        """Mean of a figure over the splits; NaN unless every split has it."""
+        return self.result().mean(key) if self.complete else math.nan
+
+    @property
+    def seconds_per_split(self) -> float:
+        """Mean seconds of a split, building the model included."""
+        return self.result().seconds / len(self.records)
 
     def result(self) -> CellResult:
         """The figures of the splits that have some."""
@@ -88,9 +97,6 @@ class FinishedCell:
         packages = dict.fromkeys(name for record in self.records for name in record.versions)
         return {
             **values,
-            "model": self.spec.label,
-            "dataset": self.spec.dataset,
-            "seed": self.spec.seed,
             "code": _distinct(record.code for record in self.records),
             "device": _distinct(record.device for record in self.records),
             "versions": {

@@ -21,6 +21,7 @@ from djgnn.bench.pool import run_plan
 from djgnn.bench.record import SplitRecord
 from djgnn.bench.search import Search, make_search, need_optuna
 from djgnn.bench.spec import MODELS, CellSpec, DataFacts, gather_facts
+from djgnn.bench.standings import failure_lines
 from djgnn.bench.store import Store, finished_cells, missing_units
 from djgnn.bench.tables import chosen_splits, plan_table, search_folder
 from djgnn.bench.tune import run_search, write_search
@@ -190,12 +191,11 @@ def run_cells(
     finished = [cell for cell in finished if cell.spec.evaluate]
     console = Console(highlight=False, soft_wrap=True, quiet=quiet)
     for cell in finished:
-        name = escape(f"{cell.spec.label} on {cell.spec.dataset}")
         if cell.complete:
-            result = cell.result()
+            name, result = escape(f"{cell.spec.label} on {cell.spec.dataset}"), cell.result()
             console.print(f"{name}: test {result.mean('test'):.2f} ± {result.std('test'):.2f}")
-        for failure in cell.failures:
-            console.print(f"{name}, split {failure.split}: {escape(failure.outcome)}")
+        for line in failure_lines([cell]):
+            console.print(escape(line))
     console.print("written: " + ", ".join(escape(str(file)) for file in files))
     return {"cells": [cell.to_dict() for cell in finished], "files": [str(f) for f in files]}
 

@@ -1,14 +1,16 @@
 """Several runs, or the cells of a benchmark, side by side: the comparison page's data."""
 
 import json
+import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, get_type_hints
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
 from djgnn.bench.record import Figures
-from djgnn.bench.statistics import average_ranks
+from djgnn.bench.standings import FAILED, rank_scores
 from djgnn.checking import NonNegative, Seed, Text, check_file, json_values
 from djgnn.errors import InputError
 from djgnn.graph.files import read_limited
@@ -46,9 +48,10 @@ class Failure(TypedDict):
 
 
 class CellLine(_Line):
-    """A cell, as ``djgnn bench run --json`` prints it."""
+    """A cell, as ``djgnn bench run --json`` prints it; `size` says how large its graph is."""
 
     model: Text
+    size: NotRequired[Text]
     preset: NotRequired[Text]
     splits: NotRequired[list[Figures]]
     failures: NotRequired[list[Failure]]
@@ -77,35 +80,32 @@ def comparison_payload(sources: Sequence[str | Path]) -> dict[str, Any]:
     for cell in cells:
         if cell["size"] and len(sizes[cell["dataset"]]) > 1:
             cell["dataset"] = f"{cell['dataset']} ({cell['size']})"
-    ranking = {key: rank_cells(cells, key) for key in ("test_mean", "oracle_mean")}
+    ranking = {key: rank_rows(cells, key) for key in ("test_mean", "oracle_mean")}
     payload = {"format": FORMAT, "kind": "comparison", "cells": cells, "ranking": ranking}
     plain: dict[str, Any] = json_values(payload)
     return plain
 
 
-def rank_cells(cells: Sequence[dict[str, Any]], key: str) -> dict[str, Any] | None:
-    """Average ranks of the models, over the data sets that every model has a figure on.
+def rank_rows(rows: Sequence[dict[str, Any]], key: str) -> dict[str, Any] | None:
+    """Rank the models by a figure over the data sets that every one was run on.
 
-    Args:
-        cells: Rows with `model`, `dataset` and figures.
-        key: The figure to rank by, larger is better.
-
-    Returns:
-        `ranks` by model, and `sets`; ``None`` with fewer than two models or two sets.
-
-    Example:
-        >>> values = [("a", "x", 9), ("b", "x", 8), ("a", "y", 7), ("b", "y", 6)]
-        >>> cells = [{"model": m, "dataset": d, "test_mean": v} for m, d, v in values]
-        >>> rank_cells(cells, "test_mean")
-        {'ranks': {'a': 1.0, 'b': 2.0}, 'sets': ['x', 'y']}
+    Rows that differ in their seed count as one, with their mean; if one of them failed, the model
+    has failed. ``None`` with fewer than two models or sets.
     """
-    score = {(c["model"], c["dataset"]): c[key] for c in cells if c[key] is not None}
-    models = sorted({model for model, _ in score})
-    sets = sorted({d for _, d in score if all((model, d) in score for model in models)})
-    if len(models) < 2 or len(sets) < 2:
-        return None
-    ranks = average_ranks(np.array([[score[m, d] for m in models] for d in sets]))
-    return {"ranks": dict(zip(models, ranks.tolist(), strict=True)), "sets": sets}
+    groups: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        score = math.nan if row[key] is None else row[key]
+        score = score if row["status"] == "done" else FAILED
+        groups.setdefault((row["model"], row["dataset"]), []).append(score)
+    models = {model for model, _ in groups}
+    ranking = rank_scores(
+        {
+            (model, dataset): FAILED if FAILED in scores else float(np.mean(scores))
+            for (model, dataset), scores in groups.items()
+            if all((other, dataset) in groups for other in models)
+        }
+    )
+    return None if ranking is None or ranking.num_sets < 2 else asdict(ranking)
 
 
 def load_cells(source: str | Path) -> list[dict[str, Any]]:
@@ -118,7 +118,7 @@ def load_cells(source: str | Path) -> list[dict[str, Any]]:
     if path.is_dir() and (path / TABLE).is_file():
         return load_cells(path / TABLE)
     if path.is_dir() and (path / RESULT).is_file():
-        return [_run_cell(path)]
+        return [_row(_run_cell(path))]
     if path.is_dir():
         files = sorted([*path.glob("*.json"), *path.glob("*.jsonl")])
         return [cell for file in files for cell in load_cells(file)]
@@ -131,11 +131,7 @@ def load_cells(source: str | Path) -> list[dict[str, Any]]:
             raise InputError(f"{path}: damaged, result must be an object; {REMEDY} (got None)")
     for cell in cells:
         check_file(cell, CellLine, path, REMEDY)
-    known = get_type_hints(CellLine)
-    return [
-        _cell(**{key: value for key, value in cell.items() if key in known})
-        for cell in [*cells, *_gather(records)]
-    ]
+    return [_row(cell) for cell in [*cells, *_gather(records)]]
 
 
 def _read_objects(path: Path) -> list[dict[str, Any]]:
@@ -160,19 +156,20 @@ def _read_objects(path: Path) -> list[dict[str, Any]]:
 
 
 def _run_cell(path: Path) -> dict[str, Any]:
+    """The cell of a run folder."""
     card = read_card(path)
     check_files(path, card, only=CONFIG)
     data, name = card["data"], path.name.encode("utf-8", "replace").decode("utf-8")
-    return _cell(
-        model=f"djgnn ({name})",
-        dataset=data["name"],
-        size=f"{data['num_nodes']:,} nodes, {data['num_edges']:,} edges",
-        preset=RunConfig.read_yaml(path / CONFIG).preset,
-        seed=card["seed"],
-        metric=card["metric"],
-        splits=[card["result"]],
-        seconds=card["result"]["seconds"],
-    )
+    return {
+        "model": f"djgnn ({name})",
+        "dataset": data["name"],
+        "size": f"{data['num_nodes']:,} nodes, {data['num_edges']:,} edges",
+        "preset": RunConfig.read_yaml(path / CONFIG).preset,
+        "seed": card["seed"],
+        "metric": card["metric"],
+        "splits": [card["result"]],
+        "seconds": card["result"]["seconds"],
+    }
 
 
 def _gather(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -200,31 +197,20 @@ def _gather(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return cells
 
 
-def _cell(
-    *,
-    model: str,
-    dataset: str,
-    size: str = "",
-    preset: str = "",
-    seed: int | None = None,
-    metric: str = "accuracy",
-    splits: Sequence[dict[str, Any]] = (),
-    seconds: float | None = None,
-    peak_memory_mib: float | None = None,
-    failures: Sequence[dict[str, Any]] = (),
-) -> dict[str, Any]:
+def _row(cell: dict[str, Any]) -> dict[str, Any]:
     """A row of the table; its status says how many splits failed and how."""
-    kinds = ", ".join(sorted({str(f["status"]) for f in failures}))
+    splits, failures = cell.get("splits", []), cell.get("failures", [])
+    kinds = ", ".join(sorted({failure["status"] for failure in failures}))
     row = {
-        "model": model,
-        "dataset": dataset,
-        "size": size,
-        "preset": preset,
-        "seed": seed,
-        "metric": metric,
+        "model": cell["model"],
+        "dataset": cell["dataset"],
+        "size": cell.get("size", ""),
+        "preset": cell.get("preset", ""),
+        "seed": cell.get("seed"),
+        "metric": cell.get("metric", "accuracy"),
         "splits": len(splits),
-        "seconds": seconds,
-        "peak_memory_mib": peak_memory_mib,
+        "seconds": cell.get("seconds"),
+        "peak_memory_mib": cell.get("peak_memory_mib"),
         "status": f"{len(failures)} {kinds}" if failures else "done",
     }
     for key in ("validation", "test", "oracle_test"):

@@ -135,14 +135,15 @@ def measure_heterophily(
     both = (graph.y[source] >= 0) & (graph.y[target] >= 0)
     if np.unique(graph.y[np.concatenate([source[both], target[both]])]).size < 2:
         return None
-    found: dict[str, Any] = {
+    r, note = None, "not measured: it was not asked for"
+    if structural:
+        r, note = _structural(graph, seed)
+    return {
         "given": homophilies(graph),
         "symmetric": homophilies(graph, adjacency="symmetric"),
+        "R": r,
+        "R_note": note,
     }
-    found["R"], found["R_note"] = None, "not measured: it was not asked for"
-    if structural:
-        found["R"], found["R_note"] = _structural(graph, seed)
-    return found
 
 
 def _structural(graph: Graph, seed: int) -> tuple[dict[str, Any] | None, str]:

@@ -71,11 +71,7 @@ def write_run_page(
 
 
 def write_comparison_page(sources: Sequence[str | Path], out: str | Path) -> Path:
-    """Write the page that compares several runs or the cells of a benchmark.
-
-    Args:
-        sources: See :func:`djgnn.report.comparison.comparison_payload`.
-        out: The file.
+    """Write the page that compares several runs or cells, see :func:`~.comparison_payload`.
 
     Raises:
         InputError: If a source cannot be read or the page cannot be written.

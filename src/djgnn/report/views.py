@@ -37,7 +37,6 @@ ADJACENCY_BYTES = 5 << 20
 SAMPLE_SIZE = 1_000
 ROUGH = 1e-2
 """Residual above which U is not compared with eigenvectors."""
-_KINDS = {"f4": "<f4", "i2": "<i2", "u1": "<u1", "u2": "<u2", "u4": "<u4"}
 
 
 def pack(values: ArrayLike, kind: str) -> dict[str, Any]:
@@ -51,7 +50,7 @@ def pack(values: ArrayLike, kind: str) -> dict[str, Any]:
         >>> pack([[1.0, 2.0]], "f4")
         {'kind': 'f4', 'shape': [1, 2], 'base64': 'AACAPwAAAEA='}
     """
-    array = np.ascontiguousarray(values, dtype=_KINDS[kind])
+    array = np.ascontiguousarray(values, dtype=f"<{kind}")
     text = base64.b64encode(array.tobytes()).decode("ascii")
     return {"kind": kind, "shape": list(array.shape), "base64": text}
 

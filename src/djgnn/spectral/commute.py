@@ -101,23 +101,23 @@ class Potentials:
         return potential
 
 
-def commute_times_among(graph: sp.csr_array, nodes: Nodes, tol: float = 1e-6) -> Floats:
+def commute_times_among(graph: sp.csr_array, nodes: Nodes) -> Floats:
     r"""Commute times between all pairs of some nodes of a connected graph, by one solve per node.
 
     .. math:: CT(i, j) = vol (x_i(i) + x_j(j) - 2 x_i(j)), \qquad x_i = \Delta^+ e_i
 
-    up to the constants that cancel. Nodes are taken in turn until the solves have taken
-    :data:`MOST_WORK` multiplications.
+    up to the constants that cancel, to a relative residual of 1e-6 where the system is not
+    factorised. Nodes are taken in turn until the solves have taken :data:`MOST_WORK`
+    multiplications.
 
     Args:
         graph: An undirected, connected graph.
         nodes: Distinct nodes.
-        tol: Relative residual where the system is not factorised.
 
     Shapes:
         nodes ``[m]``, out ``[k, k]`` for the first k <= m of them.
     """
-    potentials, n = Potentials(graph, tol), graph.shape[0]
+    potentials, n = Potentials(graph, tol=1e-6), graph.shape[0]
     columns: list[Floats] = []
     for begin in range(0, nodes.size, AT_ONCE):
         if potentials.solver.work > MOST_WORK:

@@ -223,11 +223,7 @@ class RunConfig:
 
     def to_yaml(self) -> str:
         """The configuration as text."""
-        values = self.to_dict()
-        weight = values["training"]["class_weight"]
-        values["training"]["class_weight"] = list(weight) if isinstance(weight, tuple) else weight
-        text: str = yaml.safe_dump(values, sort_keys=False)
-        return text
+        return str(yaml.safe_dump(self.to_dict(), sort_keys=False))
 
     @classmethod
     def read_yaml(cls, path: str | Path) -> Self:
