@@ -87,14 +87,23 @@ def first_nodes(graph: Graph, number: int) -> Graph:
     )
 
 
-def run(words: list[str], limit: float) -> tuple[float, float, float, bool]:
-    """Seconds, CPU seconds and peak MiB of a command, and whether it ended within the limit."""
+def run(
+    words: list[str], limit: float, source: Path | None = None
+) -> tuple[float, float, float, bool]:
+    """Seconds, CPU seconds and peak MiB of a command, and whether it ended within the limit.
+
+    Args:
+        words: What comes after `djgnn`.
+        limit: Seconds after which it is ended.
+        source: Where the package is, if not here.
+    """
     began = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-m", "djgnn", *words],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        env=os.environ if source is None else os.environ | {"PYTHONPATH": str(source)},
     )
     ended = True
     try:
