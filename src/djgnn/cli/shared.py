@@ -54,7 +54,7 @@ def _check_trainable(graph: Graph, source: Source) -> None:
         InputError: If no node has a label, or all have the same.
     """
     where = source.dataset or source.graph or source.nodes or source.edges
-    known = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y[graph.y >= 0]
+    known = graph.labels[graph.labels >= 0]
     most, problem = int(np.bincount(known).max(initial=0)), ""
     if not known.size:
         problem = "no node has a label"
