@@ -6,7 +6,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader
 
-from djgnn.bench.statistics import critical_difference
+from djgnn.bench.statistics import LEVEL, critical_difference
 from djgnn.graph.files import atomic_write
 
 _LATEX = {mark: f"\\{mark}" for mark in "&%$#_{}"} | {
@@ -115,7 +115,7 @@ def cliques(ranks: Sequence[float], width: float) -> list[tuple[int, int]]:
     return found
 
 
-def draw_diagram(ranks: dict[str, float], sets: int, alpha: float = 0.05) -> str:
+def draw_diagram(ranks: dict[str, float], sets: int) -> str:
     """Draw the diagram as SVG, best model on the left.
 
     The better half of the names stands on the left from the top down, the rest on the right from
@@ -124,7 +124,6 @@ def draw_diagram(ranks: dict[str, float], sets: int, alpha: float = 0.05) -> str
     Args:
         ranks: Average rank of every model, at least two.
         sets: Number of data sets behind them.
-        alpha: Level of the Nemenyi test.
 
     Raises:
         ValueError: For fewer than two models.
@@ -133,7 +132,7 @@ def draw_diagram(ranks: dict[str, float], sets: int, alpha: float = 0.05) -> str
         raise ValueError(f"a diagram needs at least two models (got {len(ranks)})")
     order = sorted(ranks, key=lambda name: (ranks[name], name))
     values = [ranks[name] for name in order]
-    width, count = critical_difference(len(order), sets, alpha), len(order)
+    width, count = critical_difference(len(order), sets), len(order)
     bars, half = cliques(values, width), (count + 1) // 2
     top = 64 + 14 * len(bars)
 
@@ -166,6 +165,6 @@ def draw_diagram(ranks: dict[str, float], sets: int, alpha: float = 0.05) -> str
             models=models,
             difference=f"{width:.2f}",
             sets=sets,
-            alpha=alpha,
+            alpha=LEVEL,
         )
     )

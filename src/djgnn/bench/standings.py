@@ -10,6 +10,7 @@ from djgnn.bench.document import draw_diagram
 from djgnn.bench.record import SplitRecord
 from djgnn.bench.spec import DataFacts
 from djgnn.bench.statistics import (
+    LEVEL,
     Paired,
     average_ranks,
     compare,
@@ -67,7 +68,7 @@ class Ranking:
     figure: str
 
 
-def rank_cells(cells: Cells, alpha: float = 0.05) -> Ranking | None:
+def rank_cells(cells: Cells) -> Ranking | None:
     """Rank the models that are finished on every data set; ``None`` for fewer than two.
 
     A model that failed on a data set is last there. A data set where no model has a test score
@@ -85,11 +86,11 @@ def rank_cells(cells: Cells, alpha: float = 0.05) -> Ranking | None:
 
     scores = np.array([[score(cells[m, d]) for m in kept] for d in datasets])
     ranks = dict(zip(kept, average_ranks(scores).tolist(), strict=True))
-    difference = critical_difference(len(kept), len(datasets), alpha)
+    difference = critical_difference(len(kept), len(datasets))
     text = [
         f"Average ranks over {len(datasets)} sets (1 is best). Friedman's test that "
         f"all are alike: p = {friedman(scores):.4f}. Two models whose ranks differ by less "
-        f"than {difference:.2f} cannot be told apart (Nemenyi, {alpha})."
+        f"than {difference:.2f} cannot be told apart (Nemenyi, {LEVEL})."
     ]
     failed = ", ".join(m for m in kept if any(cells[m, d].failures for d in datasets))
     if failed:
@@ -98,7 +99,7 @@ def rank_cells(cells: Cells, alpha: float = 0.05) -> Ranking | None:
     if left_out:
         text.append(f"Not ranked, some set unfinished or without a score: {left_out}.")
     best_first = {label: ranks[label] for label in sorted(ranks, key=lambda label: ranks[label])}
-    return Ranking(best_first, tuple(text), draw_diagram(ranks, len(datasets), alpha))
+    return Ranking(best_first, tuple(text), draw_diagram(ranks, len(datasets)))
 
 
 def compare_cells(a: FinishedCell, b: FinishedCell, facts: Facts) -> Paired | None:

@@ -15,6 +15,8 @@ from scipy import stats
 
 EXACT_UP_TO = 13
 """Signed ranks are enumerated up to this many differences (8192 sign patterns)."""
+LEVEL = 0.05
+"""Of all tests."""
 
 
 @dataclass(frozen=True)
@@ -190,9 +192,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def verdicts(
-    comparisons: Mapping[str, Paired], alpha: float = 0.05
-) -> dict[str, tuple[int, float, float]]:
+def verdicts(comparisons: Mapping[str, Paired]) -> dict[str, tuple[int, float, float]]:
     """Who is better on which set: 1 the first model, -1 the second, 0 the splits cannot tell.
 
     Decided by the corrected t test; Holm's adjustment runs over the sets of this one pair.
@@ -203,12 +203,12 @@ def verdicts(
     by_t = holm([pair.p_t for pair in comparisons.values()])
     by_rank = holm([pair.p_wilcoxon for pair in comparisons.values()])
     return {
-        name: (int(np.sign(pair.difference)) if p < alpha else 0, p, q)
+        name: (int(np.sign(pair.difference)) if p < LEVEL else 0, p, q)
         for (name, pair), p, q in zip(comparisons.items(), by_t, by_rank, strict=True)
     }
 
 
-def sentence(a: str, b: str, comparisons: Mapping[str, Paired], alpha: float = 0.05) -> str:
+def sentence(a: str, b: str, comparisons: Mapping[str, Paired]) -> str:
     """What the comparisons of two models over several data sets say, in words.
 
     Example:
@@ -217,7 +217,7 @@ def sentence(a: str, b: str, comparisons: Mapping[str, Paired], alpha: float = 0
         >>> sentence("djgnn", "gcn", {"texas": sure, "cora": unsure})
         'djgnn is better than gcn on 1 of 2 sets (texas); on the other one the splits cannot tell.'
     """
-    decided = verdicts(comparisons, alpha)
+    decided = verdicts(comparisons)
     wins = [name for name, (sign, _, _) in decided.items() if sign > 0]
     losses = [name for name, (sign, _, _) in decided.items() if sign < 0]
     open_ = len(decided) - len(wins) - len(losses)
@@ -271,13 +271,13 @@ def friedman(scores: NDArray[np.float64]) -> float:
     return float(stats.friedmanchisquare(*settled.T).pvalue)
 
 
-def critical_difference(models: int, sets: int, alpha: float = 0.05) -> float:
+def critical_difference(models: int, sets: int) -> float:
     r"""Nemenyi's critical difference of two average ranks.
 
     .. math:: CD = q_\alpha \sqrt{k (k + 1) / 6 N}
 
-    with k models, N data sets and :math:`q_\alpha` the studentised range divided by
-    :math:`\sqrt 2`.
+    with k models, N data sets, :math:`\alpha = 0.05` and :math:`q_\alpha` the studentised range
+    divided by :math:`\sqrt 2`.
 
     References:
         Demsar, Statistical comparisons of classifiers over multiple data sets, JMLR 7, 2006.
@@ -286,5 +286,5 @@ def critical_difference(models: int, sets: int, alpha: float = 0.05) -> float:
         >>> round(critical_difference(4, 14), 2)  # Demsar's example: q = 2.569
         1.25
     """
-    q = float(stats.studentized_range.ppf(1 - alpha, models, np.inf)) / math.sqrt(2)
+    q = float(stats.studentized_range.ppf(1 - LEVEL, models, np.inf)) / math.sqrt(2)
     return q * math.sqrt(models * (models + 1) / (6 * sets))
