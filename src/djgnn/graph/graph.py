@@ -123,8 +123,7 @@ class Graph:
         """SHA-256 of everything that can change a result: structure, features, labels, splits."""
         digest = hashlib.sha256(f"djgnn-graph-1 n={self.num_nodes}".encode())
         parts: dict[str, Any] = {
-            key: getattr(self, key)
-            for key in ("edge_index", "edge_weight", "y", "train_mask", "val_mask", "test_mask")
+            key: getattr(self, key) for key in ("edge_index", "edge_weight", "y", *MASKS)
         }
         if isinstance(self.x, sp.csr_array):
             parts |= {"x.data": self.x.data, "x.indices": self.x.indices.astype(np.int64)}
