@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from djgnn.checking import json_values
 from djgnn.errors import InputError
-from djgnn.graph.given import labelled_graph, labelled_nodes, to_learn_from, with_metric
+from djgnn.graph.classifier_inputs import labelled_graph, labelled_nodes, to_learn_from, with_metric
 from djgnn.model.explain import Explanation
 from djgnn.parameters import NAMED, arguments_of, config_of, seed_of, splits_of
 from djgnn.training.answers import accuracy, answer, answered_sets

@@ -19,8 +19,8 @@ import pytest
 import torch
 
 from djgnn.cli import fit
-from djgnn.cli.failures import describe
-from djgnn.cli.phases import Phases
+from djgnn.cli.error_messages import describe
+from djgnn.cli.phase_costs import Phases
 from djgnn.errors import OutputError
 from djgnn.graph import heterophilic_sbm, random_splits, write_npz
 from djgnn.training.card import read_card

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from djgnn.errors import InputError, ReadingWarning
 from djgnn.graph.cells import Problems, blank, check_rows
-from djgnn.graph.references import ENOUGH, FORMS, PREFIX, common_form
+from djgnn.graph.id_columns import ENOUGH, FORMS, PREFIX, common_form
 from djgnn.graph.table_columns import read_weights
 from djgnn.graph.table_rules import TableOptions
 from djgnn.graph.table_text import Table

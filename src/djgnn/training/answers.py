@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from djgnn.errors import DJGNNWarning, InputError
 from djgnn.graph import Graph
-from djgnn.graph.given import is_graph, labelled_graph, node_numbers
+from djgnn.graph.classifier_inputs import is_graph, labelled_graph, node_numbers
 from djgnn.graph.labels import as_objects, codes_of, in_order, one_per_node, unknown_among
 from djgnn.training.conformal import Promise, adaptive_scores, draws, sets_within, thresholds
 from djgnn.training.stored import StoredModel

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from djgnn.errors import InputError
 from djgnn.graph import Graph, Split, arrivals, check_related, read_npz
-from djgnn.graph.arrivals import places
+from djgnn.graph.classifier_inputs import own_classes
 from djgnn.graph.files import readable_file
-from djgnn.graph.given import own_classes
+from djgnn.graph.new_nodes import places
 from djgnn.model import DJGNN, DJExperts
 from djgnn.model.arrivals import ExpertMemory, Memory, remember
 from djgnn.model.experts import jump_network, networks

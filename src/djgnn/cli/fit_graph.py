@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from djgnn.cli.options import FitOptions
+from djgnn.cli.progress_bar import Stages
 from djgnn.cli.source import Source, load, say_reading
-from djgnn.cli.stages import Stages
 from djgnn.errors import InputError
 from djgnn.graph import Graph, reading_of
 from djgnn.graph.table_rules import shorten, trained_columns

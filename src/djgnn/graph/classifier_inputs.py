@@ -47,7 +47,7 @@ def labelled_graph(
     elif _is_pyg(source):
         graph, classes = _from_pyg(source, own)
     elif _is_networkx(source):
-        from djgnn.graph.attributes import read_attributes
+        from djgnn.graph.networkx_attributes import read_attributes
 
         graph, classes = read_attributes(source, y, known, own)
     else:
