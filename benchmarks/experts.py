@@ -58,9 +58,8 @@ class Cell:
     def __init__(self, graph: Graph, split: int, device: str) -> None:
         parts = graph.split(split)
         self.graph, self.targets = graph, Targets.of(graph, parts, device)
-        y = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y
         self.nodes = [np.flatnonzero(mask) for mask in (parts.train, parts.val, parts.test)]
-        self.labels = [y[nodes] for nodes in self.nodes]
+        self.labels = [graph.labels[nodes] for nodes in self.nodes]
 
     def score(self, shares: Floats, part: int) -> float:
         """The score of probabilities of the nodes of a part."""

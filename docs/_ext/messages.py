@@ -9,7 +9,11 @@ ERRORS = {"InputError", "ValueError", "DataNotFoundError", "ProcessLostError", "
 AREAS = {
     "Commands": ("cli",),
     "Reading files and tables": ("graph",),
-    "Labels, nodes and parameters in Python": ("estimator", "graph/given", "graph/labels"),
+    "Labels, nodes and parameters in Python": (
+        "estimator",
+        "graph/classifier_inputs",
+        "graph/labels",
+    ),
     "Configurations": ("checking", "model", "filters", "jumps", "pump", "training/config"),
     "Training": ("training",),
     "Run folders and reports": (

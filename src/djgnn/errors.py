@@ -1,9 +1,17 @@
 """The small vocabulary of what can go wrong: one error for bad input, one warning per cause."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 MOST_LISTED = 20
+NO_MEMORY = (
+    "out of memory",
+    "not enough memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "bad_alloc",
+)
 
 # A control character is shown by its picture (U+2400 and on), those from U+0080 by a diamond.
 _PICTURES = {
@@ -22,6 +30,18 @@ def printable(text: str) -> str:
         'a␛[31mb'
     """
     return text.translate(_PICTURES)
+
+
+def is_memory(error: BaseException) -> bool:
+    """Whether memory could not be had, on the CPU or a GPU.
+
+    Example:
+        >>> is_memory(MemoryError()), is_memory(OSError(12, "Cannot allocate memory"))
+        (True, True)
+    """
+    of_gpu = getattr(sys.modules.get("torch"), "OutOfMemoryError", MemoryError)
+    said = str(error).lower()
+    return isinstance(error, MemoryError | of_gpu) or any(words in said for words in NO_MEMORY)
 
 
 class InputError(ValueError):

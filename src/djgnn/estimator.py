@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from djgnn.checking import json_values
 from djgnn.errors import InputError
-from djgnn.graph.given import bare, labelled_graph, labelled_nodes, to_learn_from, with_metric
+from djgnn.graph.classifier_inputs import labelled_graph, labelled_nodes, to_learn_from, with_metric
 from djgnn.model.explain import Explanation
 from djgnn.parameters import NAMED, arguments_of, config_of, seed_of, splits_of
 from djgnn.training.answers import accuracy, answer, answered_sets
@@ -319,7 +319,7 @@ class DJClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             given = dict(stored.card.get("estimator") or arguments_of(stored))
             if isinstance(given.get("class_weight"), list):
                 given["class_weight"] = dict(given["class_weight"])
-            given["graph"] = bare(stored.graph) if given.get("graph") else None
+            given["graph"] = stored.graph.without_labels() if given.get("graph") else None
             given = {"random_state": stored.card["seed"], **given, "device": device}
             return cls(**given)._set_learned(stored, history)
         except (KeyError, IndexError, TypeError, ValueError) as error:

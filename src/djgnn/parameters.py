@@ -91,7 +91,7 @@ def splits_of(
             "folds: the graph has a split of its own, which is kept; leave folds out, or give the "
             f"labels to learn from as y (got {folds})"
         )
-    y = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y[graph.y >= 0]
+    y = graph.labels[graph.labels >= 0]
     if y.size > 1 and np.bincount(y).max() == 1 and not graph.num_splits:
         raise InputError(
             "y: the labels are all different, so no class has two nodes to learn from one and "

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from djgnn.cli import main, phases
+from djgnn.cli import main, phase_costs
 from djgnn.graph import heterophilic_sbm, write_npz
 
 PROMISED = ("predictions.csv", "weights.safetensors", "history.csv", "graph.npz", "config.yaml")
@@ -41,7 +41,7 @@ MOMENTS = (
 
 def fault(phase: str, after: int, kind: str) -> None:
     """Have it happen in this process."""
-    left, begin = -1, phases.Phases.begin
+    left, begin = -1, phase_costs.Phases.begin
 
     def strike() -> None:
         if kind == "killed":
@@ -63,7 +63,7 @@ def fault(phase: str, after: int, kind: str) -> None:
             if left == 0:
                 strike()
 
-    phases.Phases.begin = watched  # type: ignore[method-assign]
+    phase_costs.Phases.begin = watched  # type: ignore[method-assign]
     sys.addaudithook(audit)
 
 

@@ -19,8 +19,8 @@ import pytest
 import torch
 
 from djgnn.cli import fit
-from djgnn.cli.failures import describe
-from djgnn.cli.phases import Phases
+from djgnn.cli.error_messages import describe
+from djgnn.cli.phase_costs import Phases
 from djgnn.errors import OutputError
 from djgnn.graph import heterophilic_sbm, random_splits, write_npz
 from djgnn.training.card import read_card
@@ -178,7 +178,8 @@ def test_failures_are_named() -> None:
 
     allocator = "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you"
     memory = (MemoryError("Unable to allocate 8 GiB"), RuntimeError(allocator))
-    for error in (*memory, torch.OutOfMemoryError("CUDA out of memory.")):
+    system = OSError(12, "Cannot allocate memory")
+    for error in (*memory, system, torch.OutOfMemoryError("CUDA out of memory.")):
         text = during(error)
         assert text.startswith("failed during training: out of memory; ")
         assert "--batch-size" in text

@@ -38,7 +38,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tables whose columns have unusual names, and new ones."""
     folder = tmp_path_factory.mktemp("own")
     graph = heterophilic_sbm(60)
-    y = np.zeros(0) if graph.y is None else graph.y
+    y = graph.labels
     nodes = [[f"a{i}", i % 7, ZIPS[i % 3], f"note {i}", f"k{c}"] for i, c in enumerate(y)]
     write(folder / "n.csv", [*HEAD, "kind"], *nodes)
     ends = graph.edge_index.T.tolist()

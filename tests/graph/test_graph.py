@@ -192,7 +192,10 @@ def test_other_splits_and_no_labels_leave_the_rest_as_it_is() -> None:
     before, adjacency = graph.content_hash, graph.adjacency
     split = graph.with_masks(*np.eye(3, dtype=np.bool_))
     assert split.content_hash == replace(graph, **masks_of(split)).content_hash != before
+    assert split.labels is graph.labels is graph.y
     bare = split.without_labels(("c",))
+    assert bare.labels.tolist() == [-1, -1, -1]
+    assert not bare.labels.flags.writeable
     assert split.adjacency is bare.adjacency is adjacency
     assert (bare.y, bare.num_splits, bare.class_names) == (None, 0, ("c",))
     assert bare.content_hash == Graph(graph.edge_index, 3).content_hash

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from importlib import import_module
 
 import numpy as np
 import pytest
 
 from djgnn.errors import InputError
-from djgnn.graph import Graph, arrivals, check_related, heterophilic_sbm
-from djgnn.graph.arrivals import places
+from djgnn.graph import Graph, arrivals, check_related, heterophilic_sbm, new_nodes
+from djgnn.graph.new_nodes import places
 
 DRAWN = heterophilic_sbm(160)
 COUNT = DRAWN.num_nodes
@@ -47,8 +46,7 @@ def test_edges_of_new_nodes_are_those_that_touch_one() -> None:
 
 
 def test_of_many_edges_a_sample_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = import_module("djgnn.graph.arrivals")  # not the function of that name
-    monkeypatch.setattr(module, "MANY_EDGES", 1)
+    monkeypatch.setattr(new_nodes, "MANY_EDGES", 1)
     order = np.random.default_rng(0).permutation(COUNT)
     with pytest.raises(InputError, match=r"only \d+ were there"):
         check_related(renamed(KNOWN, order), first(100))
@@ -56,13 +54,13 @@ def test_of_many_edges_a_sample_is_enough(monkeypatch: pytest.MonkeyPatch) -> No
     def never(*given: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(module, "_counted", never)
+    monkeypatch.setattr(new_nodes, "_counted", never)
     check_related(KNOWN, first(100))
 
 
 def test_no_edge_between_known_nodes_is_no_reason_to_refuse(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(import_module("djgnn.graph.arrivals"), "MANY_EDGES", 1)
+    monkeypatch.setattr(new_nodes, "MANY_EDGES", 1)
     new = dataclasses.replace(KNOWN, edge_index=np.array([[150, 151], [0, 152]]))
     check_related(new, first(100))

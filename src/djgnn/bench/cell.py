@@ -129,8 +129,7 @@ def run_split(
 ) -> SplitResult:
     """Train on one split, then read its test labels and score, under both protocols."""
     fitted = train_split(built, graph, split, seed, progress)
-    labels = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y[graph.split(split).test]
-    return judge(fitted, labels, graph.metric, split)
+    return judge(fitted, graph.labels[graph.split(split).test], graph.metric, split)
 
 
 def hide_labels(graph: Graph, hidden: np.ndarray[Any, Any] | None = None) -> Graph:

@@ -22,11 +22,10 @@ from djgnn.bench.record import SplitRecord
 from djgnn.bench.spec import CellSpec, DataFacts
 from djgnn.bench.store import FinishedCell, Store, Unit, finished_cells, missing_units
 from djgnn.checking import json_values
+from djgnn.errors import is_memory
 from djgnn.graph import Graph
 from djgnn.training.inputs import choose_device
 from djgnn.training.provenance import PeakMemory
-
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory")
 
 
 class Runner:
@@ -254,9 +253,7 @@ def describe(error: BaseException) -> tuple[str, str]:
         ('out of memory', 'RuntimeError: CUDA out of memory. Tried to allocate 2 GiB')
     """
     text = " ".join(str(error).split())[:300]
-    memory = isinstance(error, MemoryError | torch.OutOfMemoryError)
-    memory = memory or any(words in text.lower() for words in _OUT_OF_MEMORY)
-    return ("out of memory" if memory else "failed", f"{type(error).__name__}: {text}")
+    return ("out of memory" if is_memory(error) else "failed", f"{type(error).__name__}: {text}")
 
 
 def _serve_splits(pipe: Connection, device: str, data: str | Path | None) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import msgspec
-import numpy as np
 
 import djgnn
 from djgnn.baselines import BASELINES, BaselineConfig, baseline_config
@@ -140,11 +139,10 @@ def data_key(graph: Graph) -> str:
         >>> data_key(other).partition("+")[1:]
         ('+', 'roc_auc')
     """
-    labels = graph.y if graph.y is not None and graph.y.size else [-1]
     parts = [graph.content_hash]
     if graph.metric != USUAL_METRIC:
         parts.append(graph.metric)
-    if graph.num_classes != int(np.max(labels)) + 1:
+    if graph.num_classes != int(graph.labels.max()) + 1:
         parts.append(f"{CLASSES}{graph.num_classes}")
     return "+".join(parts)
 

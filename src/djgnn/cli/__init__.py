@@ -16,7 +16,7 @@ def main() -> None:
     # Before any library starts threads: one that waits is not to burn a core that others need.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from djgnn.cli.app import app
-    from djgnn.cli.failures import describe
+    from djgnn.cli.error_messages import describe
     from djgnn.cli.memory import one_heap
     from djgnn.cli.source import with_flags
     from djgnn.cli.terminal import plain_warnings

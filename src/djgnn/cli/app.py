@@ -9,8 +9,8 @@ import typer
 
 from djgnn import __version__
 from djgnn.cli.bench import bench
+from djgnn.cli.error_messages import describe
 from djgnn.cli.explain import explain
-from djgnn.cli.failures import describe
 from djgnn.cli.inspect import datasets, inspect
 from djgnn.cli.options import Device, FitOptions, Quiet, Recipe, Seed, option, with_options
 from djgnn.cli.predict import predict

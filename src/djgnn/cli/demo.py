@@ -70,7 +70,7 @@ def run_demo(out: Path, *, seed: int, device: str, quiet: bool) -> None:
     weights = sorted(card["alpha"].items(), key=lambda pair: -pair[1])
     shares = ", ".join(f"{name} {value:.2f}" for name, value in weights)
     console.print(f"weights of its experts: {shares}")
-    links = agreement(run.ranks[None], np.arange(graph.num_nodes), run.labels, run.branches)[0]
+    links = agreement(run.ranks[None], np.arange(graph.num_nodes), graph.labels, run.branches)[0]
     jumps = [f"jump{k} {part['share']:.0%}" for k, part in enumerate(links) if part["links"]]
     console.print(
         f"links that join equal labels: edges {homophily(graph, method='edge'):.0%}; of the expert "

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 from torch import nn
 
+from djgnn.cli.fit_graph import shared_graph
 from djgnn.cli.memory import (
     drop_weights,
     give_back,
@@ -20,9 +21,8 @@ from djgnn.cli.memory import (
     training_memory,
 )
 from djgnn.cli.options import FitOptions, Recipe
-from djgnn.cli.shared import shared_graph
+from djgnn.cli.progress_bar import Stages, stages
 from djgnn.cli.source import Source
-from djgnn.cli.stages import Stages, stages
 from djgnn.cli.terminal import escape, stoppable, warn
 from djgnn.errors import InputError
 from djgnn.graph import Graph

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from djgnn.ahead import in_thread
+from djgnn.background import in_thread
 from djgnn.cli.options import Data, File, Text, Texts, check_choice, option
 from djgnn.cli.terminal import warn, warnings_once
 from djgnn.errors import InputError, printable

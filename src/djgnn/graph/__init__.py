@@ -6,8 +6,8 @@ Importing it imports neither torch nor polars nor PyG: readers and generators co
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from djgnn.graph.arrivals import Arrivals, arrivals, check_related
 from djgnn.graph.graph import Graph, Split
+from djgnn.graph.new_nodes import Arrivals, arrivals, check_related
 from djgnn.graph.npz import read_npz, write_npz
 from djgnn.graph.registry import Card, available, find, known, load
 from djgnn.graph.splits import all_held_out, cross_folds, random_splits

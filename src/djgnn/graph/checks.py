@@ -97,7 +97,7 @@ def stored_fields(graph: Graph) -> dict[str, Any]:
 
 
 def check_trainable(
-    y: NDArray[np.int64] | None, train: Any, val: Any, num_classes: int, metric: str = "accuracy"
+    y: NDArray[np.int64], train: Any, val: Any, num_classes: int, metric: str = "accuracy"
 ) -> None:
     """What training needs beyond a valid graph: training and validation nodes, two classes.
 
@@ -105,7 +105,7 @@ def check_trainable(
         InputError: If there is nothing to learn from, to select on, or to distinguish.
     """
     problem = ""
-    if y is None or not (y >= 0).any():
+    if not (y >= 0).any():
         problem = "y: no node has a label; give some, training needs them"
     elif num_classes < 2 or np.unique(y[y >= 0]).size < 2:
         problem = (

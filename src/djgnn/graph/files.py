@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from djgnn.ahead import in_thread
+from djgnn.background import in_thread
 from djgnn.errors import InputError
 
 Built = TypeVar("Built")

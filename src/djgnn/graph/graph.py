@@ -86,7 +86,7 @@ class Graph:
         """Number of classes: the given names, else one more than the largest label."""
         if self.class_names is not None:
             return len(self.class_names)
-        return 0 if self.y is None or self.y.size == 0 else int(self.y.max()) + 1
+        return int(self.labels.max()) + 1
 
     @property
     def num_splits(self) -> int:
@@ -97,6 +97,15 @@ class Graph:
     def metric(self) -> str:
         """The score of this data set, see :func:`djgnn.training.selection.score`."""
         return str(self.card.get("metric", "accuracy"))
+
+    @cached_property
+    def labels(self) -> NDArray[np.int64]:
+        """Class of each node, -1 = unknown: `y`, or -1 everywhere if there are no labels."""
+        if self.y is not None:
+            return self.y
+        unknown = np.full(self.num_nodes, -1, dtype=np.int64)
+        unknown.flags.writeable = False
+        return unknown
 
     @cached_property
     def adjacency(self) -> sp.csr_array:
@@ -114,8 +123,7 @@ class Graph:
         """SHA-256 of everything that can change a result: structure, features, labels, splits."""
         digest = hashlib.sha256(f"djgnn-graph-1 n={self.num_nodes}".encode())
         parts: dict[str, Any] = {
-            key: getattr(self, key)
-            for key in ("edge_index", "edge_weight", "y", "train_mask", "val_mask", "test_mask")
+            key: getattr(self, key) for key in ("edge_index", "edge_weight", "y", *MASKS)
         }
         if isinstance(self.x, sp.csr_array):
             parts |= {"x.data": self.x.data, "x.indices": self.x.indices.astype(np.int64)}
@@ -163,7 +171,8 @@ class Graph:
         """The same graph with other fields, in their stored form; nothing is checked again."""
         found = object.__new__(type(self))
         found.__dict__.update(self.__dict__, **checked)
-        found.__dict__.pop("content_hash", None)
+        for key in ("labels", "content_hash"):
+            found.__dict__.pop(key, None)
         return found
 
     def names(self) -> Sequence[str]:

@@ -20,6 +20,8 @@ from djgnn.graph.graph import Graph
 from djgnn.graph.npz import read_npz, write_npz
 
 LONGEST_NAME = 128
+DRAWN_SPLITS = 5
+YEAR_CLASSES = 5
 OPTIONS: dict[str, dict[str, Any]] = {
     "Planetoid": {"split": "geom-gcn"},
     "WikipediaNetwork": {"geom_gcn_preprocess": True},
@@ -272,8 +274,8 @@ def _download(name: str, data: str | Path | None) -> Graph:
     return graph
 
 
-def published_elsewhere(graph: Graph, num_splits: int = 5) -> Graph:
-    """The random 50/25/25 splits of sets without published ones: one fixed, documented draw.
+def published_elsewhere(graph: Graph) -> Graph:
+    """Five random 50/25/25 splits of sets without published ones: one fixed, documented draw.
 
     ``RandomState(1234)``, for each split one permutation of the labelled nodes: the first half
     trains, the next quarter validates, the rest tests.
@@ -287,27 +289,27 @@ def published_elsewhere(graph: Graph, num_splits: int = 5) -> Graph:
         return graph
     labelled = np.flatnonzero(graph.y >= 0)
     half, quarter = int(0.5 * labelled.size), int(0.25 * labelled.size)
-    masks = np.zeros((3, graph.num_nodes, num_splits), dtype=np.bool_)
+    masks = np.zeros((3, graph.num_nodes, DRAWN_SPLITS), dtype=np.bool_)
     # The stored files were drawn with the legacy generator, so the same one is needed here.
     generator = np.random.RandomState(1234)
-    for split in range(num_splits):
+    for split in range(DRAWN_SPLITS):
         parts = np.split(generator.permutation(labelled), [half, half + quarter])
         for part, nodes in enumerate(parts):
             masks[part, nodes, split] = True
     return graph.with_masks(*masks)
 
 
-def year_quantiles(year: NDArray[Any], num_classes: int = 5) -> NDArray[np.int64]:
-    r"""Classes of about equal size from a number: :math:`y_i = \#\{k : v_i \ge q_k\}`.
+def year_quantiles(year: NDArray[Any]) -> NDArray[np.int64]:
+    r"""Five classes of about equal size from a number: :math:`y_i = \#\{k : v_i \ge q_k\}`.
 
-    :math:`q_k` is the quantile :math:`k / c` for :math:`k = 1 \dots c-1`, as in LINKX.
+    :math:`q_k` is the quantile :math:`k / c` for :math:`k = 1 \dots c-1`, c = 5, as in LINKX.
 
     Example:
         >>> year_quantiles(np.array([2001, 2002, 2003, 2004, 2005])).tolist()
         [0, 1, 2, 3, 4]
     """
     values = np.asarray(year, dtype=np.float64).ravel()
-    cuts = np.nanquantile(values, np.arange(1, num_classes) / num_classes)
+    cuts = np.nanquantile(values, np.arange(1, YEAR_CLASSES) / YEAR_CLASSES)
     return np.searchsorted(cuts, values, side="right").astype(np.int64)
 
 

@@ -78,7 +78,7 @@ def cross_folds(graph: Graph, folds: int = 4, random_state: int = 0) -> Graph:
         >>> cross_folds(g).split(3)
         Split(index=3, train/val/test=6/2/0)
     """
-    y = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
+    y = graph.labels
     labelled = np.flatnonzero(y >= 0)
     if folds < 2 or labelled.size < folds:
         raise InputError(
@@ -102,8 +102,7 @@ def all_held_out(graph: Graph) -> Split:
         >>> bool(all_held_out(graph).val.all())
         True
     """
-    known = np.zeros(graph.num_nodes, dtype=np.bool_)
-    known |= False if graph.y is None else graph.y >= 0
+    known = graph.labels >= 0
     return Split(np.zeros_like(known), known, np.zeros_like(known))
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from djgnn.errors import DoubtfulLabelWarning, GiveawayWarning, InputError
 from djgnn.graph.cells import GAPS, blank, check_rows
+from djgnn.graph.checks import MASKS
 from djgnn.graph.labels import class_order, plain_number
 from djgnn.graph.number_cells import Usual, parse_numbers, read_numbers
 from djgnn.graph.table_rules import UNKNOWN
@@ -280,5 +281,4 @@ def read_split(where: str, column: pl.Series, y: NDArray[np.int64] | None) -> di
         )
     bare = (codes >= 0) & (codes < 2) & (y < 0)
     check_rows(where, column, bare, "this node has no label; leave its split empty")
-    keys = ("train_mask", "val_mask", "test_mask")
-    return {key: (codes == part) & (y >= 0) for part, key in enumerate(keys)}
+    return {key: (codes == part) & (y >= 0) for part, key in enumerate(MASKS)}

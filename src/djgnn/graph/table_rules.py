@@ -30,6 +30,7 @@ USUAL_NAMES = {
 }
 UNKNOWN = ("", "-1")
 HEADERS = ("both", "edges", "nodes", "none")
+MOST_SHOWN = 20
 
 
 class Reading(TypedDict):
@@ -224,10 +225,10 @@ def _near(name: str, found: Sequence[str]) -> str:
     return f"did you mean {folded[near[0]]!r}?" if near else "check its name"
 
 
-def shorten(columns: Sequence[str], most: int = 20) -> str:
+def shorten(columns: Sequence[str]) -> str:
     """Some column names for a message, cut where there are many or long ones."""
-    more = f" and {len(columns) - most} more" if len(columns) > most else ""
-    return ", ".join(column[:40] for column in columns[:most]) + more
+    more = f" and {len(columns) - MOST_SHOWN} more" if len(columns) > MOST_SHOWN else ""
+    return ", ".join(column[:40] for column in columns[:MOST_SHOWN]) + more
 
 
 def reading_of(graph: Graph) -> TableOptions:

@@ -17,7 +17,7 @@ from djgnn.graph.cells import Problems, check_rows
 from djgnn.graph.column_kinds import read_columns
 from djgnn.graph.encoders import Dropped, Encoder, join_blocks, stored_encoders
 from djgnn.graph.graph import Graph
-from djgnn.graph.references import ROWS, refer
+from djgnn.graph.id_columns import ROWS, refer
 from djgnn.graph.table_columns import read_labels, read_split, warn_of_giveaways
 from djgnn.graph.table_edges import Ends, edge_fields, find_ends, read_ids
 from djgnn.graph.table_files import polars_frame, read_table

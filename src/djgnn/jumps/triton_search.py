@@ -43,6 +43,7 @@ PRODUCT_POINTS = 8192
 # Points that reach so many times the boxes that they reached in a new order are sorted again,
 # unless these are few.
 WORN, FEW_BOXES = 2, 8
+SAMPLES = 64
 
 
 @cache
@@ -338,10 +339,10 @@ def _products_win(tiled: TiledPoints, points: Tensor, q: int) -> bool:
     return reached > 0.1 and bool(told_apart.double().mean() > 0.9)
 
 
-def _samples(points: Tensor, number: int = 64) -> Tensor:
+def _samples(points: Tensor) -> Tensor:
     """A few places, far from each other."""
     m = points.shape[0]
-    return torch.arange(0, m, max(1, m // number), device=points.device)[:number]
+    return torch.arange(0, m, max(1, m // SAMPLES), device=points.device)[:SAMPLES]
 
 
 def _reached(tiled: TiledPoints, points: Tensor, far: Tensor) -> float:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from djgnn.filters import FilterTable, aggregate
 from djgnn.filters.table import safe_norm
-from djgnn.graph.arrivals import Arrivals
+from djgnn.graph.new_nodes import Arrivals
 from djgnn.graph.operator import SparseOperator
 from djgnn.jumps import arrival_ranks, twin_classes
 from djgnn.model.djgnn import DJGNN

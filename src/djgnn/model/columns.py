@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from djgnn.graph.arrivals import Arrivals
+from djgnn.graph.new_nodes import Arrivals
 from djgnn.graph.operator import SparseOperator, csr_product, index_dtype
 from djgnn.model.operators import WholeGraph, mean_normalize
 from djgnn.model.subspace import leading_subspace

@@ -241,7 +241,7 @@ class _Words:
         return dict(zip(self.classes, values.tolist(), strict=True))
 
     def label(self, node: int) -> str | None:
-        code = -1 if self.graph.y is None else int(self.graph.y[node])
+        code = int(self.graph.labels[node])
         return None if code < 0 else self.classes[code]
 
     def part(self, node: int) -> str:

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
-from djgnn.graph.arrivals import Arrivals
+from djgnn.graph.new_nodes import Arrivals
 from djgnn.graph.operator import SparseOperator
 from djgnn.model.columns import Floats, Surroundings, surroundings, totals
 from djgnn.model.config import ModelConfig

@@ -38,7 +38,7 @@ def measure_graph(graph: Graph, seed: int = 0, structural: bool = True) -> dict[
         seed: Seed of the clusterings behind R.
         structural: Measure R too, which needs eigenvectors; left out where they take too long.
     """
-    known, twins = 0 if graph.y is None else int((graph.y >= 0).sum()), _twins(graph)
+    known, twins = int((graph.labels >= 0).sum()), _twins(graph)
     found: dict[str, Any] = {
         "name": graph.name,
         "size": measure_size(graph),
@@ -205,17 +205,14 @@ def _label_counts(
 ) -> NDArray[np.int64]:
     """How many of the nodes `among` have each label, per twin class."""
     counts = np.zeros((int(twin.max()) + 1, max(graph.num_classes, 1)), dtype=np.int64)
-    if graph.y is not None:
-        chosen = among & (graph.y >= 0)
-        np.add.at(counts, (twin[chosen], graph.y[chosen]), 1)
+    chosen = among & (graph.labels >= 0)
+    np.add.at(counts, (twin[chosen], graph.labels[chosen]), 1)
     return counts
 
 
 def _class_counts(graph: Graph) -> dict[str, int]:
     """Labelled nodes per class, classes without any left out."""
-    if graph.y is None:
-        return {}
-    counts = np.bincount(graph.y[graph.y >= 0], minlength=graph.num_classes)
+    counts = np.bincount(graph.labels[graph.labels >= 0], minlength=graph.num_classes)
     return {name: int(n) for name, n in zip(graph.classes(), counts, strict=True) if n}
 
 

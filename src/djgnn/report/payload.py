@@ -148,7 +148,7 @@ def shares_of_answers(data: RunData) -> dict[str, float]:
 
     Of the nodes without a label, or of all where every node has one; the shares sum to 1.
     """
-    rows = np.flatnonzero(data.labels < 0)
+    rows = np.flatnonzero(data.graph.labels < 0)
     rows = rows if rows.size else np.arange(data.graph.num_nodes)
     given = {kind: float(s[rows, data.predicted[rows]].sum()) for kind, s in data.shares.items()}
     total = sum(given.values()) or 1.0
@@ -172,7 +172,7 @@ def headline(data: RunData) -> dict[str, Any]:
         "test_high": high,
         "test_nodes": int(data.split.test.sum()),
         "cross_fitted": card["protocol"] == "cross-fitting",
-        "unlabelled": int((data.labels < 0).sum()),
+        "unlabelled": int((data.graph.labels < 0).sum()),
         "interrupted": card["interrupted"],
         "versions": card["versions"],
         "command": shlex.join([*words, "--out", f"{folder.name}-again"]),
@@ -249,7 +249,7 @@ def score_interval(data: RunData) -> tuple[float, float]:
 
     Wilson's of accuracy, Newcombe's of ROC-AUC, a bootstrap of the others.
     """
-    y, said = data.labels[data.split.test], data.predicted[data.split.test]
+    y, said = data.graph.labels[data.split.test], data.predicted[data.split.test]
     if data.card["metric"] == "roc_auc":
         found = data.card["result"]["test"]
         counts = int((y == 1).sum()), int((y == 0).sum())
@@ -273,10 +273,10 @@ def evaluation_payload(data: RunData) -> dict[str, Any]:
 
     classes, found = np.arange(data.graph.num_classes), {}
     for number, name in enumerate(PARTS):
-        inside = (data.part == number) & (data.labels >= 0) & (name != "")
+        inside = (data.part == number) & (data.graph.labels >= 0) & (name != "")
         if not inside.any():
             continue
-        y, said = data.labels[inside], data.predicted[inside]
+        y, said = data.graph.labels[inside], data.predicted[inside]
         scores = precision_recall_fscore_support(y, said, labels=classes, zero_division=np.nan)
         bins = calibration.reliability(data.probabilities[inside], y)
         found[name] = {

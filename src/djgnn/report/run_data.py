@@ -101,12 +101,6 @@ class RunData:
         return found, bias
 
     @cached_property
-    def labels(self) -> NDArray[np.int64]:
-        """Class of every node, -1 where it is not known."""
-        y = self.graph.y
-        return np.full(self.graph.num_nodes, -1) if y is None else y
-
-    @cached_property
     def predicted(self) -> NDArray[np.int64]:
         """Predicted class of every node, as ``predictions.csv`` has it."""
         return codes(self.predictions["prediction"], self.graph.classes())

@@ -95,7 +95,7 @@ def nodes_payload(data: RunData, most: int = MOST_NODES) -> dict[str, Any]:
         "shown": None if chosen.size == n else pack_index(chosen, n),
         "names": None if data.graph.node_names is None else [names[i] for i in chosen],
         # one more than the class; 0 = unknown
-        "labels": pack_index(data.labels + 1, classes + 1),
+        "labels": pack_index(data.graph.labels + 1, classes + 1),
         "predicted": pack_index(data.predicted, classes),
         "part": pack_index(data.part, len(PARTS)),
         **{to: told[key].to_list() if key in said else None for key, to in LISTED.items()},
@@ -139,7 +139,7 @@ def player_payload(data: RunData) -> dict[str, Any] | None:
     recording = data.recording
     if recording is None:
         return None
-    labels = data.labels
+    labels = data.graph.labels
     order = np.lexsort((recording.nodes, labels[recording.nodes]))
     nodes = recording.nodes[order]
     ranks = sampled_ranks(data, recording)
@@ -300,7 +300,7 @@ def environment_payload(data: RunData) -> dict[str, Any]:
         "commute_nodes": found.commute_nodes,
         "cosine": np.abs((degree[:, None] * psi).T @ unit).T,
         "shown": inside[shown],
-        "labels": data.labels[inside][shown],
+        "labels": data.graph.labels[inside][shown],
         "columns": pack(unit[shown].T * math.sqrt(degree.sum()), "f4"),
         "eigenvectors": pack(psi[shown].T * math.sqrt(degree.sum()), "f4"),
         "num_nodes": int(inside.size),

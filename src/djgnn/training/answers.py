@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from djgnn.errors import DJGNNWarning, InputError
 from djgnn.graph import Graph
-from djgnn.graph.given import bare, is_graph, labelled_graph, node_numbers
+from djgnn.graph.classifier_inputs import is_graph, labelled_graph, node_numbers
 from djgnn.graph.labels import as_objects, codes_of, in_order, one_per_node, unknown_among
 from djgnn.training.conformal import Promise, adaptive_scores, draws, sets_within, thresholds
 from djgnn.training.stored import StoredModel
@@ -53,7 +53,7 @@ def answer(stored: StoredModel, asked: Any = None, own: bool = False) -> Answer:
         return Answer(stored.probabilities[nodes], known, stored.classes, nodes, nodes)
     graph, classes = labelled_graph(asked, known=known, own=own)
     nodes = np.arange(graph.num_nodes)
-    if bare(graph).content_hash == stored.structure_sha256:
+    if graph.without_labels().content_hash == stored.structure_sha256:
         return Answer(stored.probabilities.copy(), graph, classes, nodes, nodes)
     place = stored.places(graph)
     nodes = np.flatnonzero(place < 0) if (place < 0).any() else nodes

@@ -94,7 +94,7 @@ def estimate(
         InputError: If the split has nothing to learn from or to select on.
     """
     parts, where = graph.split(split), torch.device(device)
-    check_trainable(graph.y, parts.train, parts.val, graph.num_classes, graph.metric)
+    check_trainable(graph.labels, parts.train, parts.val, graph.num_classes, graph.metric)
     with suitable_threads(graph, where) as threads:
         memory, begun = PeakMemory(where.type), time.perf_counter()
         module, inputs = build_djgnn(config, graph, where)

@@ -198,7 +198,7 @@ def run_card(
     for name, weight in zip(names, alpha.tolist(), strict=True):
         kind = kind_of(name) if mixed else name
         weights[kind] = weights.get(kind, 0.0) + weight
-    y = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
+    y = graph.labels
     offsets = None
     if mixed and module.offsets.any():
         offsets = dict(zip(graph.classes(), module.offsets.tolist(), strict=True))

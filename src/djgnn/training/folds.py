@@ -28,7 +28,7 @@ def with_splits(
     Raises:
         InputError: If so many folds cannot be made.
     """
-    y = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y[graph.y >= 0]
+    y = graph.labels[graph.labels >= 0]
     most = _most_folds(y, graph.metric)
     problem = ""
     if folds not in (None, 1):

@@ -50,7 +50,7 @@ def held_out(graph: Graph, fitted: Fitted, split: int = 0) -> HeldOut:
         shares = fitted.calibration.probabilities(known.logits.astype(np.float32))
         alone = {kind: logits.argmax(axis=1) for kind, logits in known.alone.items()}
         return HeldOut("folds", known.nodes, known.y, shares, alone)
-    y = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
+    y = graph.labels
     parts = graph.split(split)
     tested = bool((parts.test & (y >= 0)).any())
     nodes = np.flatnonzero((parts.test if tested else parts.val) & (y >= 0))

@@ -53,7 +53,7 @@ def next_labels(
     Shapes:
         shares ``[n, classes]``.
     """
-    y = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
+    y = graph.labels
     open_ = y < 0
     if not open_.any() or shares.shape[1] < 2:
         return []

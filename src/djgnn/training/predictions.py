@@ -53,7 +53,7 @@ def prediction_table(
     if split is not None:
         part[split.train], part[split.val], part[split.test] = 1, 2, 3
     flags = flag_codes(graph, part == 1) if flags is None else flags
-    known = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
+    known = graph.labels
     names, classes = graph.names(), graph.classes()
     if only is not None:
         names = [names[i] for i in only.tolist()]

@@ -124,15 +124,14 @@ class Recorder:
     Args:
         num_nodes: Number of nodes n of the graph.
         sample_size: Most nodes to keep; chosen evenly at random, without their labels.
-        seed: Seed of that choice.
 
     Example:
         >>> [e for e in range(50) if Recorder(10).wants(e)]
         [0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 19, 23, 29, 36, 45]
     """
 
-    def __init__(self, num_nodes: int, sample_size: int = SAMPLE_SIZE, seed: int = 0) -> None:
-        size, rng = min(num_nodes, sample_size), np.random.default_rng(seed)
+    def __init__(self, num_nodes: int, sample_size: int = SAMPLE_SIZE) -> None:
+        size, rng = min(num_nodes, sample_size), np.random.default_rng(0)
         self.nodes = np.sort(rng.choice(num_nodes, size, replace=False))
         # Of every network, for each expert is trained by itself: snapshots and figures by epoch.
         self._seen: dict[int, tuple[dict[int, dict[str, Tensor]], dict[int, Tensor]]] = {}

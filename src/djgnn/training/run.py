@@ -70,7 +70,7 @@ def train(
     splits = [graph.split(k) for k in (range(graph.num_splits) if folded else [split])]
     device, every = next(module.parameters()).device, []
     for parts in splits:
-        check_trainable(graph.y, parts.train, parts.val, graph.num_classes, graph.metric)
+        check_trainable(graph.labels, parts.train, parts.val, graph.num_classes, graph.metric)
         every.append(Targets.of(graph, parts, device, config.class_weight))
     try:
         with suitable_threads(graph, device):
@@ -99,5 +99,4 @@ def train(
     else:
         found = Calibration.fit(known.logits.astype(np.float32), known.y)
     fitted = dataclasses.replace(fitted, calibration=found)
-    labels = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y[splits[0].test]
-    return fitted, judge(fitted, labels, graph.metric, split)
+    return fitted, judge(fitted, graph.labels[splits[0].test], graph.metric, split)

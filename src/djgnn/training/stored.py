@@ -16,9 +16,9 @@ from torch import Tensor
 
 from djgnn.errors import InputError
 from djgnn.graph import Graph, Split, arrivals, check_related, read_npz
-from djgnn.graph.arrivals import places
+from djgnn.graph.classifier_inputs import own_classes
 from djgnn.graph.files import readable_file
-from djgnn.graph.given import bare, own_classes
+from djgnn.graph.new_nodes import places
 from djgnn.model import DJGNN, DJExperts
 from djgnn.model.arrivals import ExpertMemory, Memory, remember
 from djgnn.model.experts import jump_network, networks
@@ -77,7 +77,7 @@ class StoredModel:
     @cached_property
     def structure_sha256(self) -> str:
         """By which the graph is recognised, whatever labels it comes with."""
-        return bare(self.graph).content_hash
+        return self.graph.without_labels().content_hash
 
     @cached_property
     def memory(self) -> Memory | ExpertMemory:

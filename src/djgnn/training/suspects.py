@@ -77,7 +77,7 @@ def _reasons(
     """Reasons to believe the prediction of each of some held-out nodes, in words."""
     nodes, classes, names = held.nodes[rows], graph.classes(), graph.names()
     label, best = held.y[rows], held.shares[rows].argmax(axis=1)
-    y = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
+    y = graph.labels
     known = np.flatnonzero(y >= 0)
     one_hot = sp.csr_array(
         (np.ones(known.size), (known, y[known])), shape=(graph.num_nodes, graph.num_classes)

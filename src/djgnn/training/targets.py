@@ -65,7 +65,7 @@ class Targets:
         Raises:
             InputError: If there is not one weight per class.
         """
-        y = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y
+        y = graph.labels
         parts = (np.flatnonzero(mask) for mask in (split.train, split.val, split.test))
         train, val, test = (torch.from_numpy(part).to(device) for part in parts)
         train_y, val_y = (torch.from_numpy(y[m]).to(device) for m in (split.train, split.val))

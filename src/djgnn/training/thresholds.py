@@ -67,7 +67,7 @@ def thresholds(graph: Graph, held: HeldOut, shares: NDArray[np.float32]) -> dict
     Shapes:
         shares ``[n, classes]``.
     """
-    y = np.full(graph.num_nodes, -1) if graph.y is None else graph.y
+    y = graph.labels
     written, judged = (each.astype(np.float64).round(6) for each in (shares, held.shares))
     found: dict[str, Any] = {"thresholds": {}, "pr_curve": {}}
     for c, name in enumerate(graph.classes()):

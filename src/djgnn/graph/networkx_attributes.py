@@ -22,7 +22,7 @@ WHERE = "networkx graph"
 
 
 def read_attributes(g: Any, y: Any, known: Graph | None, own: bool) -> tuple[Graph, NDArray[Any]]:
-    """See :func:`djgnn.graph.given.labelled_graph`."""
+    """See :func:`djgnn.graph.classifier_inputs.labelled_graph`."""
     nodes = list(g)
     if known is not None and known.num_features:  # known nodes need not say again what they are
         names = set(known.names())

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from djgnn.cli.phases import Phases
+from djgnn.cli.phase_costs import Phases
 from djgnn.cli.terminal import escape
 from djgnn.model.config import PLAIN_NAMES
 from djgnn.model.experts import kind_of

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from djgnn.cli.stages import AFTER, AHEAD, BEHIND, COST, LEAST_AFTER, TREES, Estimate, Stages
+from djgnn.cli.progress_bar import AFTER, AHEAD, BEHIND, COST, LEAST_AFTER, TREES, Estimate, Stages
 from djgnn.training.progress import EpochRecord
 
 KINDS = ("shares", "features", "hops", "rows")

@@ -1,12 +1,10 @@
 """What went wrong while a command worked, in words that say what to do."""
 
 import errno
-import sys
 
-from djgnn.errors import OutputError
+from djgnn.errors import OutputError, is_memory
 
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "bad_alloc")
 RESUME = "repeat the command with --resume to continue"
 
 
@@ -39,13 +37,3 @@ def describe(error: BaseException) -> str:
             f"(--batch-size), or leave the page out (--no-report){again} (got {wanted})"
         )
     return f"{begin}{type(error).__name__}: {error}"
-
-
-def is_memory(error: BaseException) -> bool:
-    """Whether memory could not be had, on the CPU or a GPU."""
-    if isinstance(error, MemoryError):
-        return True
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(error, torch.OutOfMemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(word in str(error) for word in NO_MEMORY)

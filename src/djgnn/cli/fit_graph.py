@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from djgnn.cli.options import FitOptions
+from djgnn.cli.progress_bar import Stages
 from djgnn.cli.source import Source, load, say_reading
-from djgnn.cli.stages import Stages
 from djgnn.errors import InputError
 from djgnn.graph import Graph, reading_of
 from djgnn.graph.table_rules import shorten, trained_columns
@@ -54,7 +54,7 @@ def _check_trainable(graph: Graph, source: Source) -> None:
         InputError: If no node has a label, or all have the same.
     """
     where = source.dataset or source.graph or source.nodes or source.edges
-    known = np.zeros(0, dtype=np.int64) if graph.y is None else graph.y[graph.y >= 0]
+    known = graph.labels[graph.labels >= 0]
     most, problem = int(np.bincount(known).max(initial=0)), ""
     if not known.size:
         problem = "no node has a label"

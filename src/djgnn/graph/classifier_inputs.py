@@ -47,14 +47,14 @@ def labelled_graph(
     elif _is_pyg(source):
         graph, classes = _from_pyg(source, own)
     elif _is_networkx(source):
-        from djgnn.graph.attributes import read_attributes
+        from djgnn.graph.networkx_attributes import read_attributes
 
         graph, classes = read_attributes(source, y, known, own)
     else:
         raise InputError(f"X: must be a graph; {_advice(source)} (got {type(source).__name__})")
     if y is not None:
         return with_labels(graph, y)
-    return (graph, classes) if own else (bare(graph), classes)
+    return (graph, classes) if own else (graph.without_labels(), classes)
 
 
 def labelled_nodes(source: Any, nodes: Any, y: Any) -> tuple[Graph, NDArray[Any]]:
@@ -111,16 +111,13 @@ def with_labels(
             "y: -1, None, NaN and empty text mean unknown, and all other labels are of one class; "
             f"if -1 is a class, write the labels as 0 and 1 (got {classes.tolist()})"
         )
-    return bare(graph, y=codes, class_names=tuple(map(str, classes))), classes
+    return _relabelled(graph, codes, map(str, classes)), classes
 
 
-def bare(graph: Graph, y: Any = None, class_names: Any = None) -> Graph:
-    """The structure and features of a graph, with other labels or none, and without splits."""
-    if y is None and class_names is None:
-        return graph.without_labels()
-    return dataclasses.replace(
-        graph, y=y, class_names=class_names, train_mask=None, val_mask=None, test_mask=None
-    )
+def _relabelled(graph: Graph, y: NDArray[np.int64], class_names: Iterable[str]) -> Graph:
+    """The structure and features of a graph with other labels, and without splits."""
+    masks: dict[str, Any] = dict.fromkeys(MASKS)
+    return dataclasses.replace(graph, y=y, class_names=tuple(class_names), **masks)
 
 
 def with_metric(graph: Graph, metric: str | None) -> Graph:
@@ -157,9 +154,9 @@ def to_learn_from(graph: Graph) -> Graph:
         if parts.val.any():
             kept = np.where(parts.train | parts.val | parts.test, graph.y, -1)
             same = np.array_equal(kept, graph.y)
-            found = graph if same else bare(graph, kept, tuple(graph.classes()))
+            found = graph if same else _relabelled(graph, kept, graph.classes())
             return found.with_masks(parts.train, parts.val, np.zeros_like(parts.test))
-        return bare(graph, np.where(parts.train, graph.y, -1), tuple(graph.classes()))
+        return _relabelled(graph, np.where(parts.train, graph.y, -1), graph.classes())
     return graph
 
 
