@@ -25,9 +25,9 @@ from djgnn.graph.registry import load
 from djgnn.model import DJExperts
 from djgnn.training.calibration import ReliabilityBin, calibration_error, reliability
 from djgnn.training.config import resolve
-from djgnn.training.expert import Training, seed_of
+from djgnn.training.expert_training import Training, seed_of
 from djgnn.training.inputs import build_djgnn
-from djgnn.training.mixing import learned
+from djgnn.training.mixture_weights import learned
 from djgnn.training.progress import Hooks
 from djgnn.training.run import train
 from experts import JUMPING, Cell, wanted

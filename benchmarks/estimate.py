@@ -7,7 +7,7 @@
 Estimated and measured are seconds from the command to the end of the report, and the peak of the
 process. Wanted: every ratio between 1/1.5 and 1.5, on a machine that does nothing else. The table
 also has the CPU seconds, what came after training, and the epochs of every expert, from which
-`EPOCHS` of `djgnn.training.pilot` is taken. With `--epochs` a fit has no more than so many.
+`EPOCHS` of `djgnn.training.trial_trainings` is taken. With `--epochs` a fit has at most so many.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from djgnn.training.config import RunConfig, resolve
 from djgnn.training.experts import fit_experts
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.loop import Targets
-from djgnn.training.mixing import Mixing, learned, mixing_weights
+from djgnn.training.mixture_weights import Mixing, learned, mixing_weights
 from djgnn.training.progress import EpochRecord, Hooks
 from djgnn.training.run import train
 from djgnn.training.selection import decision, score

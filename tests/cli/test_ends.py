@@ -24,7 +24,7 @@ from djgnn.cli.phase_costs import Phases
 from djgnn.errors import OutputError
 from djgnn.graph import heterophilic_sbm, random_splits, write_npz
 from djgnn.training.card import read_card
-from djgnn.training.claim import claimed
+from djgnn.training.output_lock import claimed
 
 NAMES = (
     "=1+1",

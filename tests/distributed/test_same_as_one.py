@@ -115,7 +115,7 @@ def test_more_processes_than_nodes_and_shards_without_training_nodes() -> None:
 def test_the_passes_of_shards_give_the_bits_of_whole_ones() -> None:
     """One process with all rows: the same operations in the same order.
 
-    But for the sum over hops, which one process computes in one piece (`model/reach.py`).
+    But for the sum over hops, which one process computes in one piece (`model/hop_products.py`).
     """
     (found,) = run_group(1, jobs.both_passes, jobs.sbm())
     assert found.keys() == set(NETWORK_NAMES)

@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from tests.oracles import dense_forward
 
 from djgnn.model import DJExperts, ModelConfig
+from djgnn.model.branch_mixture import ConvexMixture
+from djgnn.model.expert_mixture import Mixed
 from djgnn.model.experts import EXPERTS, expert_configs
-from djgnn.model.mixed import Mixed
-from djgnn.model.mixture import ConvexMixture
 from djgnn.model.operators import Parts, adjacency_matrix, direction_tells, is_directed
 
 N, FEATURES, CLASSES = 30, 6, 3
@@ -87,7 +87,7 @@ def test_rows_are_mixed_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
     for fold in (None, torch.arange(50) % 3 - 1):
         whole = (mixture.shares(logits, fold), mixture.combine(logits, fold))
         with monkeypatch.context() as patch:
-            patch.setattr("djgnn.model.mixed.ROWS", 7)
+            patch.setattr("djgnn.model.expert_mixture.ROWS", 7)
             blocks = (mixture.shares(logits, fold), mixture.combine(logits, fold))
         for one, other in zip(whole, blocks, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)

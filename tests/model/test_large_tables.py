@@ -11,14 +11,14 @@ import scipy.sparse as sp
 import torch
 
 from djgnn.graph import Graph, arrivals, heterophilic_sbm
-from djgnn.model import columns, table, trees
-from djgnn.model.columns import Surroundings, product
+from djgnn.model import node_statistics, tree_columns, trees
 from djgnn.model.forest import Forest
+from djgnn.model.node_statistics import Surroundings, product
 from djgnn.model.operators import WholeGraph
-from djgnn.model.plain import LabelPropagation
-from djgnn.model.subspace import leading_subspace
-from djgnn.model.table import leaves
+from djgnn.model.table_experts import LabelPropagation
+from djgnn.model.tree_columns import leaves
 from djgnn.model.trees import BoostedTrees
+from djgnn.model.truncated_svd import leading_subspace
 
 GRAPH = heterophilic_sbm(160)
 NEAR = Surroundings.of(GRAPH.adjacency)
@@ -28,7 +28,7 @@ NEAR = Surroundings.of(GRAPH.adjacency)
 def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Sets the number of threads, for blocks of a few rows."""
     before = torch.get_num_threads()
-    monkeypatch.setattr(columns, "BLOCK", 7)
+    monkeypatch.setattr(node_statistics, "BLOCK", 7)
     yield torch.set_num_threads
     torch.set_num_threads(before)
 
@@ -89,8 +89,8 @@ def test_trees_learn_from_a_sample_of_many_nodes(monkeypatch: pytest.MonkeyPatch
     made, _ = trained(BoostedTrees, 1)
     seen = made.columns(GRAPH.x, NEAR)
     every = made.examples(seen)
-    monkeypatch.setattr(table, "MOST_EXAMPLES", 20)
-    monkeypatch.setattr(table, "LEAST_EXAMPLES", 3)
+    monkeypatch.setattr(tree_columns, "MOST_EXAMPLES", 20)
+    monkeypatch.setattr(tree_columns, "LEAST_EXAMPLES", 3)
     rows, y, weight = made.examples(seen, 1)
     assert 20 <= len(rows) <= 20 + 2 * GRAPH.num_classes < len(every[0])
     assert all(any((row == each).all() for each in every[0]) for row in rows)
@@ -101,10 +101,10 @@ def test_trees_learn_from_a_sample_of_many_nodes(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_rare_class_is_in_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "MOST_EXAMPLES", 50)
-    monkeypatch.setattr(table, "LEAST_EXAMPLES", 4)
+    monkeypatch.setattr(tree_columns, "MOST_EXAMPLES", 50)
+    monkeypatch.setattr(tree_columns, "LEAST_EXAMPLES", 4)
     y = np.repeat([0, 1, 2], [900, 97, 3])
-    drawn = table._drawn(y, 0)
+    drawn = tree_columns._drawn(y, 0)
     assert np.bincount(y[drawn]).tolist() == [45, 5, 3]
     assert (np.diff(drawn) > 0).all()
 
@@ -136,9 +136,9 @@ def test_places_of_many_nodes_are_as_large_as_those_of_few(
     directed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ways = NEAR.ways(directed)
-    few = columns.places(NEAR, directed, columns.singular_places(ways, 3))
-    monkeypatch.setattr(columns, "MANY_NODES", 0)
-    many = columns.places(NEAR, directed, columns.singular_places(ways, 3))
+    few = node_statistics.places(NEAR, directed, node_statistics.singular_places(ways, 3))
+    monkeypatch.setattr(node_statistics, "MANY_NODES", 0)
+    many = node_statistics.places(NEAR, directed, node_statistics.singular_places(ways, 3))
     np.testing.assert_allclose(*(np.linalg.norm(each, axis=0) for each in (many, few)), rtol=0.01)
 
 
@@ -146,8 +146,10 @@ def test_boosting_and_forest_share_the_table_of_their_training(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tables: list[int] = []
-    parts = table.TreeTable._parts
-    monkeypatch.setattr(table.TreeTable, "_parts", lambda *given: tables.append(0) or parts(*given))
+    parts = tree_columns.TreeTable._parts
+    monkeypatch.setattr(
+        tree_columns.TreeTable, "_parts", lambda *given: tables.append(0) or parts(*given)
+    )
     near, nodes = Surroundings.of(GRAPH.adjacency), torch.arange(0, GRAPH.num_nodes, 2)
     for kind in (BoostedTrees, Forest, Forest):
         expert = kind(GRAPH.num_features, GRAPH.num_classes, GRAPH.num_nodes)
@@ -158,7 +160,7 @@ def test_boosting_and_forest_share_the_table_of_their_training(
 
 
 @pytest.mark.parametrize("rows", [slice(90, None), np.array([7, 3, 150])])
-def test_the_table_of_some_nodes_is_that_part_of_the_whole(rows: columns.Rows) -> None:
+def test_the_table_of_some_nodes_is_that_part_of_the_whole(rows: node_statistics.Rows) -> None:
     expert, _ = trained(BoostedTrees)
     whole = expert.columns(GRAPH.x, NEAR)
     np.testing.assert_array_equal(expert.columns(GRAPH.x, NEAR, rows), whole[rows])
@@ -190,8 +192,10 @@ def test_experts_of_the_same_labels_share_the_table_of_later_nodes(
         next(expert.steps(known.x, Surroundings.of(known.adjacency), 5))
         made.append(expert)
     tables: list[int] = []
-    parts = table.TreeTable._parts
-    monkeypatch.setattr(table.TreeTable, "_parts", lambda *given: tables.append(0) or parts(*given))
+    parts = tree_columns.TreeTable._parts
+    monkeypatch.setattr(
+        tree_columns.TreeTable, "_parts", lambda *given: tables.append(0) or parts(*given)
+    )
     found = [each.arriving(known.x, graph, new, new.x) for each in made]
     assert len(tables) == 2
     for each, answer in zip(made, found, strict=True):
@@ -201,7 +205,7 @@ def test_experts_of_the_same_labels_share_the_table_of_later_nodes(
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 def test_tables_on_a_gpu_are_those_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "MANY_ENTRIES", 0)
+    monkeypatch.setattr(node_statistics, "MANY_ENTRIES", 0)
     there = Surroundings.of(GRAPH.adjacency, device=torch.device("cuda"))
     boosted, _ = trained(BoostedTrees)
     here = boosted.columns(GRAPH.x, NEAR)

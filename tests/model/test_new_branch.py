@@ -13,10 +13,10 @@ from torch import Tensor
 
 from djgnn.graph import Graph, arrivals, heterophilic_sbm, random_splits
 from djgnn.model import DJGNN, graph_operators
-from djgnn.model.arrivals import Memory
 from djgnn.model.batches import BatchedDJGNN
 from djgnn.model.branches import BRANCHES
 from djgnn.model.explain import explain
+from djgnn.model.new_nodes import Memory
 from djgnn.training import resolve, train
 from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.folder import new_folder, write_run

@@ -13,7 +13,7 @@ from tests.model.test_arrivals import split_off
 
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.graph.new_nodes import arrivals
-from djgnn.model.columns import Surroundings, degree_profile
+from djgnn.model.node_statistics import Surroundings, degree_profile
 from djgnn.model.profile import REACHES, Profile, influence, neighbourhood_numbers
 from djgnn.training import resolve, train
 from djgnn.training.inputs import build_djgnn

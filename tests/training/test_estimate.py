@@ -9,7 +9,7 @@ from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.training import resolve
 from djgnn.training.estimate import estimate
 from djgnn.training.folds import with_splits
-from djgnn.training.pilot import usual_epochs
+from djgnn.training.trial_trainings import usual_epochs
 
 GRAPH = random_splits(heterophilic_sbm(120))
 

@@ -19,15 +19,15 @@ from djgnn.errors import DJGNNWarning
 from djgnn.graph import cross_folds, heterophilic_sbm, random_splits
 from djgnn.model import DJGNN, DJExperts
 from djgnn.model.experts import expert_configs, kind_of
-from djgnn.training import Fitted, RunConfig, expert, resolve, train
+from djgnn.training import Fitted, RunConfig, expert_training, resolve, train
 from djgnn.training.calibration import temperature
 from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.config import Pace
-from djgnn.training.expert import rates_of, without_idle_jumps
+from djgnn.training.expert_training import rates_of, without_idle_jumps
 from djgnn.training.experts import _dropped, fit_experts
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets, fit
-from djgnn.training.mixing import learned, mixing_weights
+from djgnn.training.mixture_weights import learned, mixing_weights
 from djgnn.training.optimizer import Adam
 from djgnn.training.progress import EpochRecord, Hooks
 
@@ -108,7 +108,7 @@ def test_an_expert_is_trained_as_if_it_were_alone() -> None:
 def test_of_hops_and_mix_one_is_trained(
     many: int, trained: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(expert, "MANY_NODES", many)
+    monkeypatch.setattr(expert_training, "MANY_NODES", many)
     plans: list[Any] = []
     both, inputs = run(small(epochs=3, experts=("features", "hops", "mix")), on_plan=plans.append)
     assert plans == [("features", trained)]
@@ -127,7 +127,7 @@ def test_of_hops_and_mix_one_is_trained(
 def test_labels_of_all_folds_count_in_that(
     more: int, trained: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(expert, "MANY_NODES", GRAPH.num_nodes + more)
+    monkeypatch.setattr(expert_training, "MANY_NODES", GRAPH.num_nodes + more)
     graph = cross_folds(GRAPH, 2)
     config = small(epochs=3, experts=("features", "hops", "mix"), folds=2)
     module, inputs = build_djgnn(config, graph)
@@ -147,7 +147,7 @@ def test_rates_grow_where_there_are_many_training_nodes(monkeypatch: pytest.Monk
     config = small(epochs=40, patience=None, lr=0.01, experts=["features", "profile", "jumps"])
     few, _ = run(config)
     assert not seen
-    monkeypatch.setattr(expert, "MANY_NODES", 10)
+    monkeypatch.setattr(expert_training, "MANY_NODES", 10)
     many, _ = run(config)
     # Twice, for one network and the profile; jumps keep their rate.
     assert [len(rates) for rates in seen.values()] == [40, 40]
@@ -279,7 +279,7 @@ def test_an_expert_that_diverges_is_left_out(monkeypatch: pytest.MonkeyPatch) ->
             torch.nn.init.constant_(module.homophilic.weights[0], float("nan"))
         return fit(module, *rest)
 
-    monkeypatch.setattr(expert, "fit", spoil)
+    monkeypatch.setattr(expert_training, "fit", spoil)
     with pytest.warns(DJGNNWarning, match="expert given left out: training diverged"):
         fitted, inputs = run(config)
     assert [record.name for record in fitted.experts] == ["features", "rows"]

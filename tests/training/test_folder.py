@@ -19,7 +19,6 @@ from tests.reseal import reseal
 from djgnn.errors import InputError
 from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.training import RunConfig, resolve, train
-from djgnn.training.claim import claimed
 from djgnn.training.folder import (
     check_free,
     jumps_card,
@@ -30,6 +29,7 @@ from djgnn.training.folder import (
     write_run,
 )
 from djgnn.training.inputs import build_djgnn
+from djgnn.training.output_lock import claimed
 from djgnn.training.stored import load_model
 
 

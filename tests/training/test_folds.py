@@ -14,11 +14,11 @@ from djgnn.graph import Graph, cross_folds, heterophilic_sbm, random_splits
 from djgnn.model import DJExperts
 from djgnn.model.experts import kind_of
 from djgnn.training.config import RunConfig, resolve
-from djgnn.training.evidence import expected_gain
 from djgnn.training.folder import new_folder, write_run
 from djgnn.training.folds import with_splits
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.loop import Fitted
+from djgnn.training.out_of_fold import expected_gain
 from djgnn.training.run import train
 from djgnn.training.selection import SplitResult
 from djgnn.training.stored import load_model

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from djgnn.training.graphed import Captured
+from djgnn.training.cuda_graphs import Captured
 from djgnn.training.optimizer import Adam
 
 

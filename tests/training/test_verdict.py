@@ -10,11 +10,11 @@ import torch
 from djgnn.graph import Graph
 from djgnn.training.calibration import Calibration
 from djgnn.training.config import resolve
-from djgnn.training.evidence import Evidence
 from djgnn.training.folder import run_card
 from djgnn.training.folds import with_splits
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.loop import ExpertRecord, Fitted
+from djgnn.training.out_of_fold import Evidence
 from djgnn.training.run import train
 from djgnn.training.selection import score
 from djgnn.training.verdict import verdict

@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 from djgnn.baselines.base import Baseline, Linear, Matrix, Options
 from djgnn.baselines.matrices import symmetric_scale
 from djgnn.checking import Count, NonNegative
-from djgnn.model.plain import as_matrix
+from djgnn.model.table_experts import as_matrix
 
 COLUMNS = 64
 

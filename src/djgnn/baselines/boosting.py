@@ -13,8 +13,8 @@ from torch import Generator, Tensor, nn
 from djgnn.baselines.base import Adjacency, Baseline, Matrix, Options
 from djgnn.baselines.matrices import row_scale
 from djgnn.checking import Count, Natural, Share
-from djgnn.model.columns import leading_directions, product
-from djgnn.model.plain import ABSENT, as_matrix
+from djgnn.model.node_statistics import leading_directions, product
+from djgnn.model.table_experts import ABSENT, as_matrix
 from djgnn.training.config import TrainConfig
 from djgnn.training.optimizer import Adam
 from djgnn.training.targets import Targets

@@ -14,7 +14,7 @@ from djgnn.baselines.base import Baseline, Linear, Matrix, Options, layer_sizes
 from djgnn.baselines.matrices import operator, symmetric_scale, with_loops
 from djgnn.checking import Count, Natural, Rate
 from djgnn.model.dropout import multiply
-from djgnn.model.plain import as_matrix
+from djgnn.model.table_experts import as_matrix
 
 COLUMNS = 64
 """Columns that are gathered along all edges at a time."""

@@ -10,7 +10,7 @@ from djgnn.baselines.gcn import GCN, GCNOptions
 from djgnn.baselines.linkx import LINKX, LINKXOptions
 from djgnn.baselines.mlp import MLP, MLPOptions
 from djgnn.checking import Count, Rate
-from djgnn.model.mixed import Mixed
+from djgnn.model.expert_mixture import Mixed
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,6 @@ from djgnn.model import DJExperts
 from djgnn.model.experts import ExpertOperators, main_network
 from djgnn.training.card import REPORT, RESULT, amend_card, check_files, is_sealed, read_card
 from djgnn.training.checkpoint import Checkpoint, fingerprint, threads_before
-from djgnn.training.claim import check_space, claimed, needed_bytes
 from djgnn.training.config import RunConfig
 from djgnn.training.conformal import Promise
 from djgnn.training.distributed import Group, join
@@ -39,6 +38,7 @@ from djgnn.training.folder import Answers, check_free, new_folder, write_run
 from djgnn.training.importance import importance
 from djgnn.training.inputs import build_djgnn, choose_device, start_gpu
 from djgnn.training.next_steps import next_lines
+from djgnn.training.output_lock import check_space, claimed, needed_bytes
 from djgnn.training.progress import Hooks
 from djgnn.training.recorder import Recorder
 from djgnn.training.run import train

@@ -55,7 +55,7 @@ def largest_block(config: RunConfig, graph: Graph, device: str) -> int:
     """Bytes of the largest tensor of a step on a CPU: all embeddings of the widest network."""
     import torch
 
-    from djgnn.model.mixture import ConvexMixture
+    from djgnn.model.branch_mixture import ConvexMixture
     from djgnn.training.inputs import Facts, blank_djgnn, num_features
 
     if device != "cpu":

@@ -35,7 +35,7 @@ Expert = Literal[
 """In the order of training, the cheapest first."""
 EXPERT_NAMES: tuple[Expert, ...] = get_args(Expert)
 PLAIN_NAMES = EXPERT_NAMES[:4]
-"""Those that are no networks, see :mod:`djgnn.model.plain`; they belong to the preset ``full``."""
+"""No networks, see :mod:`djgnn.model.table_experts`; they belong to the preset ``full``."""
 NETWORK_NAMES = EXPERT_NAMES[4:]
 Folds = Annotated[int, Meta(ge=2, le=20, description="a whole number from 2 to 20")]
 Layers = Annotated[int, Meta(ge=1, le=64, description="a whole number from 1 to 64")]

@@ -7,6 +7,7 @@ from torch import Generator, Tensor, nn
 
 from djgnn.filters import FilterTable, branch_ranks
 from djgnn.graph.operator import SparseOperator
+from djgnn.model.branch_mixture import ConvexMixture
 from djgnn.model.branches import (
     BRANCHES,
     Branch,
@@ -15,9 +16,8 @@ from djgnn.model.branches import (
     StructureBranch,
 )
 from djgnn.model.config import ModelConfig
-from djgnn.model.mixture import ConvexMixture
 from djgnn.model.operators import EdgeMemory, GraphOperators, Parts, adjacency_matrix
-from djgnn.model.ranks import RankMemory
+from djgnn.model.rank_memory import RankMemory
 from djgnn.model.views import DJOutput, Encoding, GraphView, View
 from djgnn.pump import DiffusionPump, PumpOutput
 

@@ -4,7 +4,7 @@ Branches that share a classifier starve each other: the one that fits the traini
 takes the whole gradient. An expert is a :class:`djgnn.model.DJGNN` of few branches, usually one,
 with weights, classifier and loss of its own. As nothing is shared, the sum of their losses is
 minimised by training them one after another, each to its own best epoch. Experts on a table of the
-graph (:mod:`djgnn.model.profile`, :mod:`djgnn.model.plain`) take part beside these networks.
+graph (:mod:`djgnn.model.profile`, :mod:`djgnn.model.table_experts`) take part beside the networks.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from torch import Generator, Tensor, nn
 from djgnn.graph.operator import SparseOperator
 from djgnn.model.config import PLAIN_NAMES, Expert, ModelConfig
 from djgnn.model.djgnn import DJGNN
+from djgnn.model.expert_mixture import Mixed
 from djgnn.model.forest import Forest
-from djgnn.model.mixed import Mixed
 from djgnn.model.operators import EdgeMemory, Parts, adjacency_matrix
-from djgnn.model.plain import ClassShares, LabelPropagation, TableExpert
 from djgnn.model.profile import Profile
+from djgnn.model.table_experts import ClassShares, LabelPropagation, TableExpert
 from djgnn.model.trees import BoostedTrees
 
 _ALONE: dict[str, Any] = {"jumps": False, "homophilic": False, "structure": False}

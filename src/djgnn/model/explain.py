@@ -15,12 +15,12 @@ from djgnn.filters.aggregate import normalized_entries
 from djgnn.filters.table import safe_norm
 from djgnn.graph import Graph, Split
 from djgnn.graph.operator import SparseOperator
+from djgnn.model.branch_mixture import ConvexMixture
 from djgnn.model.branches import HopBranch, JumpBranches, MixBranch
 from djgnn.model.djgnn import DJGNN
 from djgnn.model.experts import DJExperts, Network, members
-from djgnn.model.mixture import ConvexMixture
 from djgnn.model.operators import GraphOperators, WholeGraph
-from djgnn.model.plain import LabelPropagation, TableExpert
+from djgnn.model.table_experts import LabelPropagation, TableExpert
 from djgnn.model.views import DJOutput
 
 MOST_NEIGHBOURS = 20
@@ -74,8 +74,8 @@ class ExpertPart:
     `probabilities` are its own, the softmax of its logits over its `temperature`; `shares` are what
     it adds to those of the mixture, and `weight` is their sum. `alone` is what it adds by itself, a
     multiple of its probabilities; the rest of a share is its part of the product of experts
-    (:class:`djgnn.model.mixed.Mixed`). Its `logits` are `bias` plus the contributions of its
-    branches. Experts on a table have no branch, but for label propagation: there it is what makes
+    (:class:`djgnn.model.expert_mixture.Mixed`). Its `logits` are `bias` plus what its branches
+    contribute. Experts on a table have no branch, but for label propagation: there it is what makes
     the difference to the class shares, with the labelled neighbours.
     """
 

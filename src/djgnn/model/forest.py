@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from djgnn.model.columns import Floats, Surroundings, in_blocks
-from djgnn.model.table import TreeTable, leaves
+from djgnn.model.node_statistics import Floats, Surroundings, in_blocks
+from djgnn.model.tree_columns import TreeTable, leaves
 from djgnn.model.trees import COLUMN_SHARE, threads_for
 
 FOREST, FOREST_LEAVES, FOREST_PER_LEAF = 100, 128, 5

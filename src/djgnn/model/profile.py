@@ -11,7 +11,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from djgnn.graph.operator import SparseOperator, row_entries, take_rows
-from djgnn.model.columns import (
+from djgnn.model.config import ModelConfig
+from djgnn.model.dropout import Chosen, multiply, relu_dropout
+from djgnn.model.node_statistics import (
     EVERY,
     Floats,
     Rows,
@@ -21,11 +23,9 @@ from djgnn.model.columns import (
     some,
     surroundings,
 )
-from djgnn.model.config import ModelConfig
-from djgnn.model.dropout import Chosen, multiply, relu_dropout
 from djgnn.model.operators import WholeGraph, mean_normalize
-from djgnn.model.plain import TableExpert
 from djgnn.model.products import product
+from djgnn.model.table_experts import TableExpert
 
 TINY = float(np.finfo(np.float32).tiny)
 FARTHEST = 10.0
@@ -42,8 +42,8 @@ class Profile(TableExpert):
         \Vert \mathrm{ReLU}(Y W_3 + b_3)] + b
 
     with the features X, the numbers S of :func:`neighbourhood_numbers` and the classes Y of
-    labelled neighbours (:func:`djgnn.model.columns.label_shares`, of the training nodes' labels,
-    never a node's own). S and Y are standardised.
+    labelled neighbours (:func:`djgnn.model.node_statistics.label_shares`, of the training nodes'
+    labels, never a node's own). S and Y are standardised.
 
     Args:
         in_channels: Number of node features F.

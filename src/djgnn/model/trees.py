@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from torch import Tensor
 
-from djgnn.model.columns import EVERY, Floats, Rows, Surroundings, in_blocks
-from djgnn.model.table import TreeTable, bounded, leaves
+from djgnn.model.node_statistics import EVERY, Floats, Rows, Surroundings, in_blocks
+from djgnn.model.tree_columns import TreeTable, bounded, leaves
 
 LEAVES, FEW_LEAVES, MANY_NODES = 8, 4, 4000
 """Leaves of a tree, and where there are fewer than many training nodes."""
@@ -231,8 +231,8 @@ def _coded(
     bits of a number, the first comparison the highest.
 
     Shapes:
-        arguments as those of :func:`djgnn.model.table.leaves`; results ``[inner]``, ``[inner]``,
-        ``[2**inner]``.
+        arguments as those of :func:`djgnn.model.tree_columns.leaves`; results ``[inner]``,
+        ``[inner]``, ``[2**inner]``.
     """
     found = [0]
     for node in found:

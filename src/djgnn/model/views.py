@@ -2,7 +2,7 @@
 
 The equations of the model are written once, in the branches and in :class:`djgnn.model.DJGNN`, for
 the rows of a view. There are four kinds: a whole graph or some rows of it (here), a mini-batch
-(:mod:`djgnn.model.batches`), new nodes beside known ones (:mod:`djgnn.model.arrivals`), and the
+(:mod:`djgnn.model.batches`), new nodes beside known ones (:mod:`djgnn.model.new_nodes`), and the
 rows of one process (:mod:`djgnn.training.distributed.view`).
 """
 
@@ -19,8 +19,8 @@ from djgnn.filters import FilterTable, aggregate, filter_table
 from djgnn.graph.operator import SparseOperator, take_rows
 from djgnn.jumps import JumpHierarchy
 from djgnn.model.dropout import Dropping, Window, add_relu_dropout, keep_share
+from djgnn.model.hop_products import FeatureHops, HopBlocks, HopSum, Operator
 from djgnn.model.products import product
-from djgnn.model.reach import FeatureHops, HopBlocks, HopSum, Operator
 from djgnn.model.residual import NormProducts, ResidualLayer, in_one_piece
 from djgnn.pump import DiffusionPump, PumpOutput
 

@@ -12,18 +12,18 @@ from djgnn.graph.checks import check_trainable
 from djgnn.graph.table_rules import column_groups
 from djgnn.model import DJExperts
 from djgnn.model.experts import Member, kind_of, members
-from djgnn.model.plain import PlainExpert
+from djgnn.model.table_experts import PlainExpert
 from djgnn.training.config import RunConfig, TrainConfig
-from djgnn.training.expert import trained_part
+from djgnn.training.expert_training import trained_part
 from djgnn.training.experts import ALWAYS
 from djgnn.training.importance import MOST_GROUPS, REPEATS, SECONDS
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import fit
-from djgnn.training.pilot import expected_epochs, usual_epochs
 from djgnn.training.progress import Hooks
 from djgnn.training.provenance import PeakMemory
 from djgnn.training.targets import Targets
 from djgnn.training.threads import lanes, suitable_threads
+from djgnn.training.trial_trainings import expected_epochs, usual_epochs
 
 LEAST_EPOCHS, MOST_EPOCHS = 3, 12
 PROBE_SECONDS = 1.5

@@ -22,17 +22,17 @@ from torch import Tensor
 from djgnn.errors import DJGNNWarning
 from djgnn.model import DJGNN, DJExperts
 from djgnn.model.config import PLAIN_NAMES
+from djgnn.model.expert_mixture import Mixed
 from djgnn.model.experts import kind_of
-from djgnn.model.mixed import Mixed
 from djgnn.training.calibration import Calibration, temperature
 from djgnn.training.config import TrainConfig
-from djgnn.training.early import early
-from djgnn.training.evidence import Evidence, averaging_gain
-from djgnn.training.expert import Training, seed_of, trained_part
+from djgnn.training.expert_training import Training, seed_of, trained_part
 from djgnn.training.inputs import initialize
-from djgnn.training.lanes import Aside, in_turn
+from djgnn.training.kernel_warmup import early
 from djgnn.training.loop import ExpertRecord, Fitted
-from djgnn.training.mixing import learned, mixing_weights
+from djgnn.training.mixture_weights import learned, mixing_weights
+from djgnn.training.out_of_fold import Evidence, averaging_gain
+from djgnn.training.parallel import Aside, in_turn
 from djgnn.training.progress import EpochRecord, Hooks
 from djgnn.training.selection import decision, score
 from djgnn.training.targets import Targets
@@ -64,7 +64,8 @@ def fit_experts(
     An expert that diverges is left out, and so are those that a stop leaves untrained: their
     weight is 0. Of a cross-fitted mixture every member is trained on the nodes outside of its fold;
     networks that have next to no weight in the first fold are not trained in the others.
-    The mixture that is returned is :func:`djgnn.training.expert.trained_part` of the given one.
+    The mixture that is returned is
+    :func:`djgnn.training.expert_training.trained_part` of the given one.
 
     Args:
         module: The mixture.

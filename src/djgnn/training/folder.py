@@ -42,12 +42,12 @@ from djgnn.training.card import (
     write_card,
 )
 from djgnn.training.checkpoint import save_tensors
-from djgnn.training.claim import retire
 from djgnn.training.config import RunConfig
 from djgnn.training.conformal import Promise, sets_card
 from djgnn.training.held_out import HeldOut, held_out, write_held_out
 from djgnn.training.loop import Fitted
 from djgnn.training.next_steps import write_next_steps
+from djgnn.training.output_lock import retire
 from djgnn.training.predictions import COLUMNS, flag_codes, prediction_table, table_csv
 from djgnn.training.progress import EpochRecord
 from djgnn.training.provenance import versions

@@ -14,7 +14,7 @@ from torch import Tensor
 from djgnn.graph import Graph
 from djgnn.graph.table_rules import column_groups
 from djgnn.model.experts import DJExperts, kind_of, members
-from djgnn.model.plain import TableExpert
+from djgnn.model.table_experts import TableExpert
 from djgnn.training.config import RunConfig
 from djgnn.training.held_out import HeldOut, held_out
 from djgnn.training.inputs import dense_or_sparse

@@ -14,8 +14,8 @@ from torch import Generator, Tensor, nn
 from djgnn.errors import InputError
 from djgnn.training.calibration import Calibration
 from djgnn.training.config import USUAL, Pace, TrainConfig
-from djgnn.training.evidence import Evidence
 from djgnn.training.optimizer import Adam
+from djgnn.training.out_of_fold import Evidence
 from djgnn.training.passes import choose_passes
 from djgnn.training.progress import EpochRecord, Hooks, Progress
 from djgnn.training.selection import decision, score

@@ -11,17 +11,17 @@ from torch import Generator, Tensor, nn
 from djgnn.errors import InputError
 from djgnn.jumps.ranks import check_finite
 from djgnn.model import DJGNN
-from djgnn.model.columns import surroundings
+from djgnn.model.node_statistics import surroundings
 from djgnn.model.operators import at_once
-from djgnn.model.plain import PlainExpert
 from djgnn.model.profile import Blocks, Parts, Profile
+from djgnn.model.table_experts import PlainExpert
 from djgnn.model.views import Encoding, GraphView, View
 from djgnn.pump import DiffusionPump
 from djgnn.training.config import TrainConfig
-from djgnn.training.graphed import MOST_NODES, Captured, can_be_captured, search_can_be_captured
+from djgnn.training.cuda_graphs import MOST_NODES, Captured, can_be_captured, search_can_be_captured
 from djgnn.training.minibatch import BatchPasses
 from djgnn.training.optimizer import Adam
-from djgnn.training.plain import StepPasses
+from djgnn.training.plain_passes import StepPasses
 from djgnn.training.targets import Targets
 
 Losses = tuple[Tensor, Tensor]

@@ -11,15 +11,15 @@ from djgnn.graph import Graph
 from djgnn.graph.checks import check_trainable
 from djgnn.graph.convert import overflow_remark
 from djgnn.model import DJExperts
-from djgnn.model.mixed import Mixed
+from djgnn.model.expert_mixture import Mixed
 from djgnn.training.calibration import Calibration
 from djgnn.training.config import TrainConfig
 from djgnn.training.decoupled import prepare
 from djgnn.training.experts import fit_experts
+from djgnn.training.feature_baseline import FeatureReference
 from djgnn.training.inputs import seeded
 from djgnn.training.loop import Fitted, fit
 from djgnn.training.progress import Hooks
-from djgnn.training.references import FeatureReference
 from djgnn.training.selection import SplitResult, judge
 from djgnn.training.targets import Targets
 from djgnn.training.threads import suitable_threads

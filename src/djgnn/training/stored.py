@@ -20,9 +20,9 @@ from djgnn.graph.classifier_inputs import own_classes
 from djgnn.graph.files import readable_file
 from djgnn.graph.new_nodes import places
 from djgnn.model import DJGNN, DJExperts
-from djgnn.model.arrivals import ExpertMemory, Memory, remember
 from djgnn.model.experts import jump_network, networks
 from djgnn.model.explain import Explanation, explain
+from djgnn.model.new_nodes import ExpertMemory, Memory, remember
 from djgnn.training.calibration import Calibration
 from djgnn.training.card import (
     CONFIG,

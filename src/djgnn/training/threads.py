@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from djgnn.graph import Graph
-from djgnn.training.graphed import MOST_NODES
+from djgnn.training.cuda_graphs import MOST_NODES
 
 LARGE_NODES, LARGE_EDGES = 50_000, 1_000_000
 MEASURED_ROWS, WIDTH, REPEATS = 50_000, 64, 5

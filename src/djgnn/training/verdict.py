@@ -1,7 +1,7 @@
 """The verdict on a run: the score to expect, what simpler means give, and whether the graph helps.
 
 Everything is read from labelled nodes that were not learned from (:mod:`djgnn.training.held_out`),
-but for what averaging adds (:mod:`djgnn.training.evidence`).
+but for what averaging adds (:mod:`djgnn.training.out_of_fold`).
 """
 
 import math

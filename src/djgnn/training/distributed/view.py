@@ -18,8 +18,8 @@ from djgnn.graph.operator import SparseOperator
 from djgnn.jumps import TwinClasses
 from djgnn.model import DJGNN, DJExperts
 from djgnn.model.dropout import Window
+from djgnn.model.hop_products import FeatureHops
 from djgnn.model.operators import Parts, WholeGraph
-from djgnn.model.reach import FeatureHops
 from djgnn.model.views import Encoding, Features, SourceView, Windows, scaled_degrees
 from djgnn.pump import DiffusionPump, PumpOutput
 from djgnn.pump.pump import gram_orthogonality, pump, ratio_of

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from djgnn.errors import InputError, OutputError
-from djgnn.training import claim
-from djgnn.training.claim import check_space, claimed
+from djgnn.training import output_lock
+from djgnn.training.output_lock import check_space, claimed
 
-HOLD = "import sys, time; from djgnn.training.claim import claimed\n"
+HOLD = "import sys, time; from djgnn.training.output_lock import claimed\n"
 HOLD += "with claimed(sys.argv[1]): print('held', flush=True); time.sleep(600)"
 
 
@@ -81,7 +81,7 @@ def test_a_place_that_cannot_be_written_is_named(
     def refuse(*arguments: object) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(claim.os, "pwrite", refuse)
+    monkeypatch.setattr(output_lock.os, "pwrite", refuse)
     with pytest.raises(OutputError, match=r"run: cannot be written.*got Permission denied"):
         claimed(tmp_path / "run").__enter__()
 

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from djgnn.model.columns import (
+from djgnn.model.node_statistics import (
     EVERY,
     FORMER_POWER,
     POWER,
@@ -26,11 +26,11 @@ from djgnn.model.columns import (
     totals,
 )
 from djgnn.model.operators import WholeGraph
-from djgnn.model.plain import PlainExpert, as_matrix
+from djgnn.model.table_experts import PlainExpert, as_matrix
 
 WIDEST, DIRECT, PLACES, PROFILE = 80, 40, 32, 5
 """Columns that wide features are reduced to, those of them that stay as they are, columns of the
-SVD of A and of :func:`djgnn.model.columns.degree_profile`."""
+SVD of A and of :func:`djgnn.model.node_statistics.degree_profile`."""
 MOST_EXAMPLES, LEAST_EXAMPLES = 50_000, 20
 """Training nodes that trees learn from where there are more, and of a class at least."""
 

@@ -12,8 +12,8 @@ from tests.oracles import dense_logits, dense_spreading, dense_treat
 from djgnn.errors import InputError, UnseenCategoryWarning
 from djgnn.graph import Graph, arrivals, heterophilic_sbm
 from djgnn.model import DJGNN, DJExperts
-from djgnn.model.arrivals import ArrivalView, Memory, remember
 from djgnn.model.experts import EXPERTS
+from djgnn.model.new_nodes import ArrivalView, Memory, remember
 from djgnn.model.operators import Parts
 from djgnn.training.config import resolve
 from djgnn.training.inputs import build_djgnn, initialize

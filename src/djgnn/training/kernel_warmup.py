@@ -18,7 +18,7 @@ from djgnn.model.branches import DeepBranch
 from djgnn.model.dropout import keep_share
 from djgnn.model.residual import ROWS, WIDTHS, ResidualLayer
 from djgnn.training.config import RunConfig, TrainConfig
-from djgnn.training.expert import Training
+from djgnn.training.expert_training import Training
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.optimizer import Adam
 from djgnn.training.passes import ViewPasses

@@ -13,7 +13,7 @@ from djgnn.model.experts import kind_of, member
 from djgnn.model.trees import FeatureTrees
 from djgnn.training.config import TrainConfig
 from djgnn.training.decoupled import prepare
-from djgnn.training.expert import rates_of
+from djgnn.training.expert_training import rates_of
 from djgnn.training.inputs import seeded
 from djgnn.training.loop import Fitted, fit
 from djgnn.training.progress import Hooks

@@ -7,8 +7,14 @@ import pytest
 import torch
 from scipy.special import log_softmax
 
-from djgnn.model.mixed import Mixed
-from djgnn.training.mixing import Mixing, class_offsets, learned, product_of, product_powers
+from djgnn.model.expert_mixture import Mixed
+from djgnn.training.mixture_weights import (
+    Mixing,
+    class_offsets,
+    learned,
+    product_of,
+    product_powers,
+)
 
 CLASSES = 3
 

@@ -10,12 +10,12 @@ import torch
 
 from djgnn.graph import heterophilic_sbm, random_splits
 from djgnn.model.experts import Member, members
-from djgnn.training import pilot, resolve
+from djgnn.training import resolve, trial_trainings
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.loop import Targets
-from djgnn.training.pilot import LONG, SHORT, expected_epochs, usual_epochs
 from djgnn.training.run import train
 from djgnn.training.threads import suitable_threads
+from djgnn.training.trial_trainings import LONG, SHORT, expected_epochs, usual_epochs
 
 GRAPH = random_splits(heterophilic_sbm(120))
 NAMES = ("features", "hops", "rows", "deep", "joint")
@@ -56,7 +56,7 @@ def test_others_resemble_those_that_were_tried(monkeypatch: pytest.MonkeyPatch) 
         asked.append((own.name, rest[3]))
         return tried[own.name], 1.0, 0.5
 
-    monkeypatch.setattr(pilot, "_trial", trial)
+    monkeypatch.setattr(trial_trainings, "_trial", trial)
     found = expected({"features": 0.01, "rows": 0.01, "hops": 0.01, "deep": 1e6, "joint": 1e6})
     assert [name for name, _ in asked] == ["features", "rows", "hops"]
     assert asked[2][1] == SHORT
@@ -74,6 +74,6 @@ def test_a_trial_that_was_cut_short_is_continued_by_rule(
     losses = [0.9 ** min(epoch, fall - 1) for epoch in range(SHORT)]
     history = [SimpleNamespace(validation_loss=loss) for loss in losses]
     fitted = SimpleNamespace(history=history, validation_loss=losses[-1], seconds=100.0)
-    monkeypatch.setattr(pilot.Training, "run", lambda *_: fitted)
+    monkeypatch.setattr(trial_trainings.Training, "run", lambda *_: fitted)
     seconds = {name: 2 / SHORT if name == "hops" else 1e6 for name in NAMES}
     assert expected(seconds)["hops"] == epochs

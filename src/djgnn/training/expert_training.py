@@ -14,10 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from djgnn.model import DJGNN, DJExperts
+from djgnn.model.expert_mixture import Mixed
 from djgnn.model.experts import kind_of
-from djgnn.model.mixed import Mixed
-from djgnn.model.plain import PlainExpert
 from djgnn.model.profile import Profile
+from djgnn.model.table_experts import PlainExpert
 from djgnn.training.config import MANY_NODES, USUAL, Pace, TrainConfig
 from djgnn.training.decoupled import prepare
 from djgnn.training.inputs import seeded

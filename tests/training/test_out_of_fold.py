@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from djgnn.training.evidence import expected_gain
+from djgnn.training.out_of_fold import expected_gain
 from djgnn.training.selection import score
 
 METRICS = ["accuracy", "macro_f1", "roc_auc", "average_precision"]

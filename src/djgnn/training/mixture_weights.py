@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from djgnn.model.mixed import LEAST
+from djgnn.model.expert_mixture import LEAST
 from djgnn.training import calibration
 
 Floats = NDArray[np.float64]
@@ -50,7 +50,7 @@ def mixing_weights(likelihood: Floats, counts: Floats | None = None) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Mixing:
-    """What a mixture learns: see :class:`djgnn.model.mixed.Mixed`.
+    """What a mixture learns: see :class:`djgnn.model.expert_mixture.Mixed`.
 
     Shapes:
         weights, temperatures and powers ``[experts]``, offsets ``[classes]``, or ``[]`` for none.

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from djgnn.model.columns import Floats
+from djgnn.model.node_statistics import Floats
 from djgnn.model.operators import WholeGraph, at_once
-from djgnn.model.plain import PlainExpert
+from djgnn.model.table_experts import PlainExpert
 from djgnn.training.optimizer import Adam
 from djgnn.training.targets import Targets
 

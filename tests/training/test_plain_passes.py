@@ -16,7 +16,7 @@ from djgnn.model.config import PLAIN_NAMES
 from djgnn.model.experts import members, networks
 from djgnn.report.run_data import load_run
 from djgnn.training import Fitted, RunConfig, TrainConfig, resolve, train
-from djgnn.training.expert import rates_of
+from djgnn.training.expert_training import rates_of
 from djgnn.training.folder import Answers, new_folder, read_card, write_run
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets, fit

@@ -16,9 +16,18 @@ import torch
 
 from djgnn.graph import cross_folds, heterophilic_sbm, random_splits
 from djgnn.model import DJGNN
-from djgnn.training import Fitted, RunConfig, early, experts, lanes, resolve, threads, train
+from djgnn.training import (
+    Fitted,
+    RunConfig,
+    experts,
+    kernel_warmup,
+    parallel,
+    resolve,
+    threads,
+    train,
+)
 from djgnn.training.checkpoint import Checkpoint
-from djgnn.training.expert import Training
+from djgnn.training.expert_training import Training
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.loop import Targets
 from djgnn.training.progress import EpochRecord, Hooks
@@ -62,10 +71,10 @@ def test_a_lane_that_cannot_be_opened_is_not_waited_for(monkeypatch: pytest.Monk
     def failing(number: int) -> None:
         raise RuntimeError("no stream")
 
-    monkeypatch.setattr(lanes, "_with_threads", failing)
+    monkeypatch.setattr(parallel, "_with_threads", failing)
     trainings: Any = [(lambda hooks: None, Hooks())]
     with (
-        contextlib.closing(lanes.in_turn(trainings, [True], 1)) as results,
+        contextlib.closing(parallel.in_turn(trainings, [True], 1)) as results,
         pytest.raises(BrokenThreadPool),
     ):
         next(results)()
@@ -232,12 +241,12 @@ def test_matrices_and_kernels_are_made_early(monkeypatch: pytest.MonkeyPatch) ->
         if len(compiled) == 2:
             done.set()
 
-    monkeypatch.setattr(early, "triton_available", lambda: True)
-    monkeypatch.setattr(early, "compile_kernels", compiles)
-    with early.early(trainings, wanted=True):
+    monkeypatch.setattr(kernel_warmup, "triton_available", lambda: True)
+    monkeypatch.setattr(kernel_warmup, "compile_kernels", compiles)
+    with kernel_warmup.early(trainings, wanted=True):
         assert done.wait(60)
     assert compiled == [["jumps"], ["jumps", "homophilic", "structure"]]
-    with early.early(trainings, wanted=False):
+    with kernel_warmup.early(trainings, wanted=False):
         pass
     assert len(compiled) == 2
 
@@ -253,25 +262,25 @@ def test_layers_of_the_deep_network_are_compiled_early(monkeypatch: pytest.Monke
         early_layer(branch, device)
         compiled.append(branch.num_layers)
 
-    early_layer = early.compile_layer
-    monkeypatch.setattr(early, "triton_available", lambda: True)
-    monkeypatch.setattr(early, "compile_layer", compiles)
+    early_layer = kernel_warmup.compile_layer
+    monkeypatch.setattr(kernel_warmup, "triton_available", lambda: True)
+    monkeypatch.setattr(kernel_warmup, "compile_layer", compiles)
     trainings = [
         Training(name, module, inputs, targets, config.training, 0, 0, False)  # type: ignore[arg-type]
         for name in module.names  # type: ignore[union-attr]
     ]
-    early._prepare(trainings, lambda: False)
+    kernel_warmup._prepare(trainings, lambda: False)
     assert compiled == [15]
-    monkeypatch.setattr(early, "WIDTHS", ())  # the kernels do not take every width
-    early._prepare(trainings, lambda: False)
+    monkeypatch.setattr(kernel_warmup, "WIDTHS", ())  # the kernels do not take every width
+    kernel_warmup._prepare(trainings, lambda: False)
     assert compiled == [15]
 
 
 @pytest.mark.parametrize("name", ["jumps", "joint"])
 def test_the_trial_of_kernels_trains(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(early, "NODES", 200)
+    monkeypatch.setattr(kernel_warmup, "NODES", 200)
     module, _ = build_djgnn(small(experts=(name,)), GRAPH)
-    passed, real = list[str](), early.ViewPasses.update
+    passed, real = list[str](), kernel_warmup.ViewPasses.update
 
     def update(self: Any, *given: Any) -> Any:
         losses = real(self, *given)
@@ -279,6 +288,6 @@ def test_the_trial_of_kernels_trains(name: str, monkeypatch: pytest.MonkeyPatch)
         assert all(bool(loss.isfinite()) for loss in losses)
         return losses
 
-    monkeypatch.setattr(early.ViewPasses, "update", update)
-    early.compile_kernels(module.experts[name], torch.device("cpu"))  # type: ignore[union-attr, arg-type]
-    assert len(passed) == early.EPOCHS
+    monkeypatch.setattr(kernel_warmup.ViewPasses, "update", update)
+    kernel_warmup.compile_kernels(module.experts[name], torch.device("cpu"))  # type: ignore[union-attr, arg-type]
+    assert len(passed) == kernel_warmup.EPOCHS

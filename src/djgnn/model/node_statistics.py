@@ -16,7 +16,7 @@ from torch import Tensor
 from djgnn.graph.new_nodes import Arrivals
 from djgnn.graph.operator import SparseOperator, csr_product, index_dtype
 from djgnn.model.operators import WholeGraph, mean_normalize
-from djgnn.model.subspace import leading_subspace
+from djgnn.model.truncated_svd import leading_subspace
 from djgnn.spectral import symmetrize
 
 Floats = NDArray[np.float64]

@@ -9,7 +9,7 @@ from djgnn.model import DJExperts
 from djgnn.model.config import PLAIN_NAMES
 from djgnn.model.experts import Member, kind_of
 from djgnn.training.config import LEAST_GAIN, LEAST_PATIENCE, MANY_NODES, TrainConfig, last_gain
-from djgnn.training.expert import Training, seed_of
+from djgnn.training.expert_training import Training, seed_of
 from djgnn.training.progress import Hooks
 from djgnn.training.targets import Targets
 

@@ -15,8 +15,8 @@ from djgnn.jumps import rank_lists
 from djgnn.jumps.triton_search import triton_available
 from djgnn.model import DJGNN, ModelConfig
 from djgnn.model.experts import expert_configs
-from djgnn.model.ranks import RankMemory
-from djgnn.training import graphed, passes, train
+from djgnn.model.rank_memory import RankMemory
+from djgnn.training import cuda_graphs, passes, train
 from djgnn.training.config import RunConfig, resolve
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets, fit
@@ -49,7 +49,7 @@ def history(
 class Replay:
     """Runs a function again and again into the tensors of its first run, as a CUDA graph does."""
 
-    def __init__(self, captured: graphed.Captured, run: graphed.Run) -> None:
+    def __init__(self, captured: cuda_graphs.Captured, run: cuda_graphs.Run) -> None:
         self.captured, self.run = captured, run
 
     def replay(self) -> None:
@@ -63,12 +63,12 @@ class Replay:
 def imitated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Passes as on a GPU, with graphs that a CPU can run."""
 
-    def capture(self: graphed.Captured, run: graphed.Run) -> bool:
+    def capture(self: cuda_graphs.Captured, run: cuda_graphs.Run) -> bool:
         self._graph = Replay(self, run)
         return True
 
-    monkeypatch.setattr(graphed.Captured, "_on_side_stream", lambda _, run: run())
-    monkeypatch.setattr(graphed.Captured, "_capture", capture)
+    monkeypatch.setattr(cuda_graphs.Captured, "_on_side_stream", lambda _, run: run())
+    monkeypatch.setattr(cuda_graphs.Captured, "_capture", capture)
     monkeypatch.setattr(passes, "can_be_captured", lambda *_: True)
     monkeypatch.setattr(passes, "search_can_be_captured", lambda module, _: bool(module.pump))
 
@@ -77,13 +77,13 @@ def imitated(monkeypatch: pytest.MonkeyPatch) -> None:
 def captures(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each capture of a CUDA graph succeeded."""
     found: list[bool] = []
-    capture = graphed.Captured._capture
+    capture = cuda_graphs.Captured._capture
 
-    def counted(self: graphed.Captured, run: graphed.Run) -> bool:
+    def counted(self: cuda_graphs.Captured, run: cuda_graphs.Run) -> bool:
         found.append(capture(self, run))
         return found[-1]
 
-    monkeypatch.setattr(graphed.Captured, "_capture", counted)
+    monkeypatch.setattr(cuda_graphs.Captured, "_capture", counted)
     return found
 
 
@@ -130,9 +130,9 @@ def test_a_captured_mixture_is_a_plain_one(
 def test_many_nodes_are_not_captured(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = random_splits(heterophilic_sbm(300))
     module, inputs, _ = built("given", graph, "cuda")
-    assert graphed.can_be_captured(module, inputs[1])
-    monkeypatch.setattr(graphed, "capturable", lambda nodes, ranks: nodes < 300)
-    assert not graphed.can_be_captured(module, inputs[1])
+    assert cuda_graphs.can_be_captured(module, inputs[1])
+    monkeypatch.setattr(cuda_graphs, "capturable", lambda nodes, ranks: nodes < 300)
+    assert not cuda_graphs.can_be_captured(module, inputs[1])
 
 
 @pytest.mark.skipif(not triton_available(), reason="no GPU with Triton")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from torch import Tensor
 
-from djgnn.model.mixed import Mixed
+from djgnn.model.expert_mixture import Mixed
 from djgnn.training.selection import decision, score
 
 Floats = NDArray[np.float64]

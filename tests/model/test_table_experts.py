@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 
 from djgnn.graph import Graph, arrivals, heterophilic_sbm
-from djgnn.model import columns, forest, table, trees
-from djgnn.model.columns import (
+from djgnn.model import forest, node_statistics, tree_columns, trees
+from djgnn.model.forest import FOREST, Forest
+from djgnn.model.node_statistics import (
     ROUNDING,
     Surroundings,
     degree_profile,
@@ -25,9 +26,8 @@ from djgnn.model.columns import (
     reduction,
     singular_places,
 )
-from djgnn.model.forest import FOREST, Forest
 from djgnn.model.operators import WholeGraph
-from djgnn.model.plain import ABSENT, ClassShares, LabelPropagation, PlainExpert
+from djgnn.model.table_experts import ABSENT, ClassShares, LabelPropagation, PlainExpert
 from djgnn.model.trees import ROUNDS, BoostedTrees
 
 KINDS = (ClassShares, LabelPropagation, BoostedTrees, Forest)
@@ -355,8 +355,8 @@ def test_tensors_that_refer_to_nothing_are_refused(
 def test_what_version_1_0_stored_divides_by_square_roots(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = GRAPHS["directed"]
     now = learned(Forest, graph, half(graph)).vectors.clone()
-    monkeypatch.setattr(columns, "POWER", 0.5)
-    monkeypatch.setattr(table, "POWER", 0.5)
+    monkeypatch.setattr(node_statistics, "POWER", 0.5)
+    monkeypatch.setattr(tree_columns, "POWER", 0.5)
     made = learned(Forest, graph, half(graph))
     assert not torch.allclose(made.vectors, now)
     monkeypatch.undo()

@@ -15,8 +15,8 @@ from torch import Generator, Tensor, nn
 
 from djgnn.graph.new_nodes import Arrivals
 from djgnn.graph.operator import SparseOperator
-from djgnn.model.columns import Floats, Surroundings, surroundings, totals
 from djgnn.model.config import ModelConfig
+from djgnn.model.node_statistics import Floats, Surroundings, surroundings, totals
 from djgnn.model.operators import WholeGraph, mean_normalize
 
 ABSENT = 1e-6
