@@ -113,14 +113,14 @@ def test_advice_is_text_and_names_lead_to_nodes(opened: Any, folder: Path) -> No
 
 def test_nodes_without_a_label_come_first_and_filters_filter(opened: Any, folder: Path) -> None:
     page, run = opened.page, load_run(folder)
-    unknown = int((run.labels < 0).sum())
+    unknown = int((run.graph.labels < 0).sum())
     labels = page.locator("#node-table tbody td:nth-child(2)").all_inner_texts()
     assert labels[:unknown] == ["unknown"] * unknown
     assert "unknown" not in labels[unknown:]
     page.select_option("#node-outcome", "label unknown")
     assert page.inner_text("#node-count") == f"{unknown} nodes match."
     page.select_option("#node-class", "1")
-    count = int(((run.labels < 0) & (run.predicted == 1)).sum())
+    count = int(((run.graph.labels < 0) & (run.predicted == 1)).sum())
     assert page.inner_text("#node-count").startswith(f"{count} node")
     with page.expect_download() as download:
         page.click("#node-csv")
