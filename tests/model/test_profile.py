@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from tests.model.test_arrivals import split_off
+from tests.model.test_new_nodes import split_off
 
 from djgnn.graph import Graph, heterophilic_sbm, random_splits
 from djgnn.graph.new_nodes import arrivals
