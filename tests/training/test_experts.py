@@ -24,9 +24,10 @@ from djgnn.training.calibration import temperature
 from djgnn.training.checkpoint import Checkpoint
 from djgnn.training.config import Pace
 from djgnn.training.expert_training import rates_of, without_idle_jumps
-from djgnn.training.experts import _dropped, fit_experts
+from djgnn.training.experts import fit_experts
 from djgnn.training.inputs import build_djgnn, initialize, seeded
 from djgnn.training.loop import Targets, fit
+from djgnn.training.mixture import dropped_jumps
 from djgnn.training.mixture_weights import learned, mixing_weights
 from djgnn.training.optimizer import Adam
 from djgnn.training.progress import EpochRecord, Hooks
@@ -255,7 +256,7 @@ def test_jumps_are_dropped_one_by_one_while_validation_is_no_worse(
     after = without_idle_jumps(fitted, inputs, TARGETS, config.training)
     assert after.module is module
     named = zip(module.branch_names, module.mixture.alpha.tolist(), strict=True)
-    assert {name for name, alpha in named if alpha == 0} == set(gone) == set(_dropped(module))
+    assert {name for name, alpha in named if alpha == 0} == set(gone) == set(dropped_jumps(module))
     assert loss_without(module, inputs, []) == pytest.approx(best, rel=1e-5)
     with torch.no_grad():
         logits, _ = module(*inputs)
@@ -268,7 +269,7 @@ def test_a_number_of_jumps_that_was_asked_for_is_kept() -> None:
     fitted = fit(module, inputs, TARGETS, config.training)
     torch.nn.init.normal_(module.mixture.weights[0], generator=seeded(1))
     assert without_idle_jumps(fitted, inputs, TARGETS, config.training) is fitted
-    assert _dropped(module) == ()
+    assert dropped_jumps(module) == ()
 
 
 def test_an_expert_that_diverges_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

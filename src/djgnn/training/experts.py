@@ -14,10 +14,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from numpy.typing import NDArray
-from torch import Tensor
 
 from djgnn.errors import DJGNNWarning
 from djgnn.model import DJGNN, DJExperts
@@ -29,21 +25,16 @@ from djgnn.training.config import TrainConfig
 from djgnn.training.expert_training import Training, seed_of, trained_part
 from djgnn.training.inputs import initialize
 from djgnn.training.kernel_warmup import early
-from djgnn.training.loop import ExpertRecord, Fitted
-from djgnn.training.mixture_weights import learned, mixing_weights
-from djgnn.training.out_of_fold import Evidence, averaging_gain
+from djgnn.training.loop import Fitted
+from djgnn.training.mixture import counts_of, folds_of, mixture_of
+from djgnn.training.mixture_weights import mixing_weights
 from djgnn.training.parallel import Aside, in_turn
 from djgnn.training.progress import EpochRecord, Hooks
-from djgnn.training.selection import decision, score
 from djgnn.training.targets import Targets
 from djgnn.training.threads import beside, lanes
 
 ALWAYS: tuple[str, ...] = (*PLAIN_NAMES, "features", "profile")
 """Experts that are trained in every fold: quick ones, and what the graph must surpass."""
-COMPARED = ("features", "propagation")
-"""Experts whose own answers a mixture is compared with."""
-NOBODY = (0.0, 1.0, 0.0)
-"""Weight, temperature and power of an expert that takes no part."""
 EARLY = 2.5
 """How many places early a long training starts, so that the last ones need not wait for it."""
 MOST_NETWORKS, LEAST_RAISE = 5, 0.001
@@ -90,7 +81,7 @@ def fit_experts(
     seeds = {name: seed_of(name, seed) for name in module.names}
     trainings = [
         Training(name, module, inputs, folds[k], config, seeds[name], k, len(folds) > 1)
-        for name, k in zip(module.names, _folds_of(module), strict=True)
+        for name, k in zip(module.names, folds_of(module), strict=True)
     ]
     if beside():
         trainings.sort(key=_turn)
@@ -127,7 +118,7 @@ def fit_experts(
     if not found:
         nobody = FloatingPointError("training diverged: there is no expert")
         raise next(iter(diverged.values()), nobody)
-    return dataclasses.replace(_mixed(module, found, folds), diverged=tuple(diverged))
+    return dataclasses.replace(mixture_of(module, found, folds), diverged=tuple(diverged))
 
 
 def _turn(training: Training) -> int:
@@ -182,19 +173,13 @@ def _results(
                 return
 
 
-def _folds_of(module: Mixed) -> list[int]:
-    """The fold of every member: a mixture lists all experts of the first fold first."""
-    size = len(module.names) // module.folds
-    return [i // size for i in range(len(module.names))]
-
-
 def _idle(found: dict[str, Fitted], targets: Targets) -> set[str]:
     """The kinds of networks that hardly anything is lost without, judged by the first fold.
 
     Beside the quick ones those are wanted that raise the likelihood of its held-out nodes most, one
     after the other, as long as each raises its mean logarithm by a thousandth.
     """
-    y, rows, counts = targets.labels[1], np.arange(targets.val_y.numel()), _counts(targets)
+    y, rows, counts = targets.labels[1], np.arange(targets.val_y.numel()), counts_of(targets)
     likelihood = {}
     for name, each in found.items():
         held = each.held.cpu().numpy()
@@ -220,20 +205,6 @@ def _idle(found: dict[str, Fitted], targets: Targets) -> set[str]:
     return set(rest)
 
 
-def _counts(targets: Targets) -> NDArray[np.float64] | None:
-    """As how many nodes the validation nodes count, as the losses count them."""
-    if targets.class_weight is None:
-        return None
-    counts = targets.class_weight.cpu().numpy().astype(np.float64)[targets.labels[1]]
-    return np.asarray(counts * counts.size / max(counts.sum(), np.finfo(np.float64).tiny))
-
-
-def _joined(parts: Sequence[NDArray[np.float64] | None]) -> NDArray[np.float64] | None:
-    """The counts of several folds; all of them have some, or none has."""
-    given = [part for part in parts if part is not None]
-    return np.concatenate(given) if given else None
-
-
 def _of(hooks: Hooks, name: str) -> Hooks:
     """The hooks of one expert: its epochs carry its name, its checkpoint is a stage."""
     follow = hooks.on_epoch
@@ -244,131 +215,3 @@ def _of(hooks: Hooks, name: str) -> Hooks:
 
     checkpoint = None if hooks.checkpoint is None else hooks.checkpoint.stage(name)
     return dataclasses.replace(hooks, on_epoch=on_epoch, checkpoint=checkpoint)
-
-
-def _mixed(module: Mixed, found: dict[str, Fitted], folds: Sequence[Targets]) -> Fitted:
-    """The mixture of trained experts, with its weights in place."""
-    place = dict(zip(module.names, _folds_of(module), strict=True))
-    by_fold: list[dict[str, Fitted]] = [{} for _ in folds]
-    for name, each in found.items():
-        by_fold[place[name]][kind_of(name)] = each
-    used = [k for k, of_fold in enumerate(by_fold) if of_fold]
-    interrupted = any(each.interrupted for each in found.values())
-    if interrupted and len(used) > 1:  # the last one is not complete
-        used.pop()
-    order = [kind for kind in by_fold[0] if all(kind in by_fold[k] for k in used)]
-    # One fold is scored where its epochs were chosen; several on logits that no choice flatters.
-    rows = [folds[k].val for k in used]
-    held = [
-        [
-            (by_fold[k][kind].held if module.folds > 1 else by_fold[k][kind].logits[row])
-            .cpu()
-            .numpy()
-            for k, row in zip(used, rows, strict=True)
-        ]
-        for kind in order
-    ]
-    labels = [folds[k].labels[1] for k in used]
-    y, together = np.concatenate(labels), [np.concatenate(each) for each in held]
-    parts = [_counts(folds[k]) for k in used]
-    mixing = learned(together, y, _joined(parts), offsets=module.folds > 1)
-    of_kind = dict(zip(order, mixing.rows(len(used)), strict=True))
-    members = [
-        of_kind.get(kind_of(n), NOBODY) if place[n] in used else NOBODY for n in module.names
-    ]
-    for column, values in enumerate((module.weights, module.temperatures, module.powers)):
-        values.copy_(torch.tensor([each[column] for each in members]))
-    module.product.fill_(mixing.product)
-    module.offsets.copy_(torch.from_numpy(mixing.offsets))
-    blank = torch.zeros_like(next(iter(found.values())).logits)
-    every = [found[n].logits if n in found else blank for n in module.names]
-    targets, evidence = folds[0], None
-    if module.folds == 1:
-        answer = module.combine(every)
-        decided = decision(answer, targets.metric).cpu().numpy()
-        validation = score(decided[targets.nodes[1]], targets.labels[1], targets.metric)
-        loss = float(F.nll_loss(answer[targets.val], targets.val_y))
-    else:
-        fold = fold_numbers(folds, blank)
-        answer = module.combine(every, fold)
-        evidence = _evidence(order, held, labels, parts, [folds[k].nodes[1] for k in used])
-        decided = decision(answer, targets.metric).cpu().numpy()
-        own = torch.from_numpy(evidence.logits)
-        validation = score(decision(own, targets.metric).numpy(), evidence.y, targets.metric)
-        loss = float(F.nll_loss(own, torch.from_numpy(evidence.y)))
-        gain = averaging_gain(module, every, fold, used, validation, targets.metric)
-        evidence = dataclasses.replace(evidence, members=len(used), gain=gain)
-    whole, influence = module, module.influence()[:, 0, 0].tolist()
-    if isinstance(module, DJExperts) and module.folds > 1:
-        module = module.only(order)
-    history = tuple(
-        dataclasses.replace(record, expert=name)
-        for name, each in found.items()
-        for record in each.history
-    )
-    records = tuple(
-        ExpertRecord(
-            name,
-            influence[whole.names.index(name)],
-            each.epoch,
-            len(each.history),
-            each.validation,
-            each.validation_loss,
-            each.seconds,
-            _dropped(each.module),
-        )
-        for name, each in found.items()
-    )
-    return Fitted(
-        module=module,
-        epoch=max(each.epoch for each in found.values()),
-        validation=validation,
-        validation_loss=loss,
-        logits=answer,
-        held=answer[targets.val],
-        history=history,
-        decided=decided[targets.nodes[2]],
-        decisions=np.concatenate([each.decisions for each in found.values()]),
-        seconds=sum(each.seconds for each in found.values()),
-        interrupted=interrupted,
-        experts=records,
-        evidence=evidence,
-        alone={} if evidence else {n: found[n].logits for n in COMPARED if n in found},
-        by_expert={name: each.logits for name, each in found.items()},
-    )
-
-
-def fold_numbers(folds: Sequence[Targets], like: Tensor) -> Tensor:
-    """The fold of every node, -1 where it is in none, ``[n]``."""
-    found = torch.full((like.shape[0],), -1, device=like.device)
-    for k, targets in enumerate(folds):
-        found[targets.val] = k
-    return found
-
-
-def _evidence(
-    kinds: list[str],
-    held: list[list[NDArray[np.float32]]],
-    labels: list[NDArray[np.int64]],
-    counts: list[NDArray[np.float64] | None],
-    nodes: list[NDArray[np.int64]],
-) -> Evidence:
-    """What members say about the fold that they did not learn from, weighed by other folds."""
-    found = []
-    for k in range(len(labels)):
-        others = [j for j in range(len(labels)) if j != k] or [k]
-        rest = [np.concatenate([each[j] for j in others]) for each in held]
-        y = np.concatenate([labels[j] for j in others])
-        elsewhere = learned(rest, y, _joined([counts[j] for j in others]), offsets=True)
-        found.append(elsewhere.mixed([each[k] for each in held]))
-    alone = {kind: np.concatenate(each) for kind, each in zip(kinds, held, strict=True)}
-    logits = np.concatenate(found)
-    return Evidence(np.concatenate(nodes), np.concatenate(labels), logits, alone)
-
-
-def _dropped(module: Any) -> tuple[str, ...]:
-    """The jumps of an expert that were taken out."""
-    if not isinstance(module, DJGNN) or module.jumps is None:
-        return ()
-    named = zip(module.branch_names, module.mixture.alpha.tolist(), strict=True)
-    return tuple(name for name, alpha in named if alpha == 0)
