@@ -6,6 +6,7 @@ import argparse
 import json
 import multiprocessing
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,13 @@ def main(
     spawn = multiprocessing.get_context("spawn")
     with spawn.Pool(options.workers) as pool, options.out.open("a", encoding="utf-8") as file:
         left = [each for each in wanted(options) if each[:2] not in done]
-        for job in [pool.apply_async(measure, (*each, device)) for each in left]:
-            file.write(json.dumps(job.get()) + "\n")
+        for row in pool.imap_unordered(partial(_measured, measure, device), left):
+            file.write(json.dumps(row) + "\n")
             file.flush()
     return 0
+
+
+def _measured(
+    measure: Callable[..., dict[str, Any]], device: str, each: tuple[Any, ...]
+) -> dict[str, Any]:
+    return measure(*each, device)
