@@ -27,6 +27,7 @@ from djgnn.training import (
     train,
 )
 from djgnn.training.checkpoint import Checkpoint
+from djgnn.training.config import MOST_PATIENCE
 from djgnn.training.expert_training import Training
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.loop import Targets
@@ -216,10 +217,10 @@ def test_plain_experts_run_beside_networks_on_a_gpu(monkeypatch: pytest.MonkeyPa
     heard = list[str]()
     beside = run(config, on_epoch=lambda epochs, record: heard.append(record.expert))
     assert {name for name, main in where.items() if main} == {"features", "given", "joint"}
-    # All but the forest are waited for before the networks with jumps; they stand where they always
-    # do.
-    order = ["features", "given", "shares", "boosting", "joint", "forest"]
+    # All but the forest are waited for when a network with jumps is first compared with them.
+    order = ["features", "given", "joint", "shares", "boosting", "forest"]
     assert list(dict.fromkeys(heard)) == order
+    assert heard[: heard.index("shares")].count("joint") == MOST_PATIENCE
     assert [each.name for each in beside.experts] == list(config.model.experts)
     where.clear()
     same(beside, run(config, observer=lambda *given: None))  # one after the other

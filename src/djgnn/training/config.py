@@ -159,6 +159,12 @@ class TrainConfig:
         mark = last_gain(losses, gain)
         return len(losses) - 1 - mark >= min(max(mark, LEAST_PATIENCE), most)
 
+    def compares(self, epochs: int, hopeless: float = math.inf, pace: Pace = USUAL) -> bool:
+        """Whether :meth:`ends` depends on the rival after so many epochs."""
+        first = LEAST_PATIENCE if pace.soon else MOST_PATIENCE
+        far = epochs > first or (epochs > FIRST and hopeless < math.inf)
+        return self.patience == "auto" and far
+
     def decay(self, train_nodes: int) -> float:
         """The weight decay for so many training nodes."""
         if self.weight_decay == "auto":

@@ -8,7 +8,7 @@ comparable, the few weights of the mixture, and which jumps are dropped.
 import dataclasses
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -28,7 +28,7 @@ from djgnn.training.kernel_warmup import early
 from djgnn.training.loop import Fitted
 from djgnn.training.mixture import counts_of, folds_of, mixture_of
 from djgnn.training.mixture_weights import mixing_weights
-from djgnn.training.parallel import Aside, in_turn
+from djgnn.training.parallel import Aside, Job, in_turn
 from djgnn.training.progress import EpochRecord, Hooks
 from djgnn.training.targets import Targets
 from djgnn.training.threads import beside, lanes
@@ -65,7 +65,7 @@ def fit_experts(
         config: How to train, the same for every expert.
         seed: Of weights and dropout.
         hooks: Progress, early end, checkpoint, recording.
-        aside: What may be done beside networks on a GPU when plain experts have ended.
+        aside: What may be done beside networks on a GPU.
 
     Raises:
         FloatingPointError: If all experts diverged.
@@ -145,11 +145,32 @@ def _results(
     An expert is compared with those before it. Where it was trained beside one of them, and what
     became of that one would have ended it at another epoch, it is trained again: the result does
     not depend on how many were trained at a time. Beside a GPU the experts that are compared with
-    no other have a lane with so many threads, and what is `aside` follows them there.
+    no other have a lane with so many threads, and are waited for when one that comes after them is
+    to be compared; what is `aside` is done beside both.
     """
     rivals: dict[int, float] = {}
+    known: list[tuple[Training, Fitted | FloatingPointError]] = []
+    late: list[Callable[[], None]] = []
+
+    def end(
+        each: Training, job: Job, own: Hooks, begun: bool, result: Callable[[], Fitted]
+    ) -> None:
+        """Wait for a training, which counts as a rival of those that come after it."""
+        try:
+            fitted = result()
+            if begun and each.differs(fitted, rivals.get(each.fold, math.inf)):
+                if own.checkpoint is not None:
+                    own.checkpoint.forget()
+                fitted = job(own)
+        except FloatingPointError as error:
+            known.append((each, error))
+            return
+        rivals[each.fold] = min(rivals.get(each.fold, math.inf), fitted.validation_loss)
+        known.append((each, fitted))
 
     def rival(fold: int) -> float:
+        while late:
+            late.pop(0)()
         return rivals.get(fold, math.inf)
 
     jobs = [(partial(t.run, partial(rival, t.fold)), _of(hooks, t.name)) for t in trainings]
@@ -157,20 +178,19 @@ def _results(
     places = [i - EARLY * training.long for i, training in enumerate(trainings)]
     results = in_turn(jobs, ahead, most, threads, places, aside)
     with early(trainings, threads > 0), closing(results):
-        for each, (job, own), begun, result in zip(trainings, jobs, ahead, results, strict=True):
-            try:
-                fitted = result()
-                if begun and each.differs(fitted, rival(each.fold)):
-                    if own.checkpoint is not None:
-                        own.checkpoint.forget()
-                    fitted = job(own)
-            except FloatingPointError as error:
-                yield each.name, error
-                continue
-            rivals[each.fold] = min(rival(each.fold), fitted.validation_loss)
-            yield each.name, fitted
-            if fitted.interrupted:
-                return
+        for each, job, begun, result in zip(trainings, jobs, ahead, results, strict=True):
+            waiting = partial(end, each, *job, begun, result)
+            if threads and begun:
+                late.append(waiting)
+            else:
+                waiting()
+            if each is trainings[-1]:
+                rival(each.fold)
+            while known:
+                one, fitted = known.pop(0)
+                yield one.name, fitted
+                if isinstance(fitted, Fitted) and fitted.interrupted:
+                    return
 
 
 def _idle(found: dict[str, Fitted], targets: Targets) -> set[str]:

@@ -114,7 +114,8 @@ def fit(
         config: How to train.
         generator: Source of dropout's randomness.
         hooks: Progress, early end, checkpoint, recording.
-        rival: The lowest validation loss of other experts so far, see :meth:`TrainConfig.ends`.
+        rival: The lowest validation loss of other experts so far, see :meth:`TrainConfig.ends`; it
+            is asked for only when it matters, for it may have to be waited for.
         hopeless: So many times it this one must soon be below, likewise.
         chance: The loss of class shares alone, likewise.
         pace: Its learning rate and how long it is waited for.
@@ -162,7 +163,8 @@ def fit(
             tested = decisions[targets.test].cpu().numpy()
             _keep(run, record, logits, tested, module, config.select)
             held_out = [each.validation_loss for each in run.history]
-            bounds = rival(), hopeless, chance, pace
+            least = rival() if config.compares(len(held_out), hopeless, pace) else math.inf
+            bounds = least, hopeless, chance, pace
             run.ended = config.ends(held_out, run.kept_epoch, *bounds)
             if hooks.observer is not None:
                 hooks.observer(record, module, passes.encoding, logits)

@@ -38,17 +38,20 @@ def in_turn(
         threads: That libraries have in each of them beside a GPU, where each has a stream of its
             own; 0 without one.
         places: By which those are started, the least first; by default in order.
-        aside: Done in a lane beside a GPU after those that were started at once, and waited for.
+        aside: Done beside a GPU and those that were started at once, with a third as many threads,
+            and waited for.
     """
-    over = threading.Event()
-    with ThreadPoolExecutor(lanes, initializer=_with_threads, initargs=(threads,)) as pool:
+    over, few = threading.Event(), max(1, threads // 3)
+    with (
+        ThreadPoolExecutor(lanes, initializer=_with_threads, initargs=(threads,)) as pool,
+        ThreadPoolExecutor(1, initializer=_with_threads, initargs=(few,)) as beside,
+    ):
         try:
             order = [i for i, at_once in enumerate(ahead) if at_once]
             order.sort(key=lambda i: i if places is None else places[i])
             begun = {i: _Lane(pool, *jobs[i], over).result for i in order}
-            last = (
-                pool.submit(_run_aside, aside, over.is_set) if aside and threads and begun else None
-            )
+            wanted = aside is not None and threads and begun
+            last = beside.submit(_run_aside, aside, over.is_set) if wanted else None
             waiting = (partial(job, hooks) for job, hooks in jobs)
             yield from [begun.get(i, later) for i, later in enumerate(waiting)]
             if last is not None:
