@@ -6,13 +6,13 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from djgnn.cli.options import Device, File, Json, Run, option, with_options
-from djgnn.cli.source import Source, load, read_ahead
+from djgnn.cli.source import Source, load, read_ahead, run_ahead
 from djgnn.cli.terminal import warn, warnings_once
 from djgnn.errors import InputError, printable
 
@@ -41,10 +41,13 @@ def predict(
     ] = False,
 ) -> None:
     """The stored predictions of a run; or those of new nodes, without retraining."""
-    ahead = read_ahead(source)
+    given = (source.dataset, source.edges, source.nodes, source.graph)
+    later = any(file is not None for file in given)
+    # While libraries are imported.
+    known, ahead = run_ahead(run) if later else None, read_ahead(source)
     from djgnn.graph.files import atomic_write, check_replaceable, hash_ahead
 
-    hashes = hash_ahead(run)  # while libraries are imported
+    hashes = hash_ahead(run)
     from djgnn.training.folder import read_predictions
 
     if out is not None:
@@ -54,11 +57,11 @@ def predict(
         begins = (b"node,prediction,probability,margin", b'[{"node": ')
         check_replaceable(out, begins, "table of predictions")
     text, rows = None, iter(list[list[str]]())
-    if all(v is None for v in (source.dataset, source.edges, source.nodes, source.graph)):
-        rows = iter(read_predictions(run, hashes))
-    else:
-        text = _of_new_nodes(run, source, device, ahead, hashes)
+    if later:
+        text = _of_new_nodes(run, source, device, (known, ahead), hashes)
         rows = csv.reader(io.StringIO(text, newline=""))
+    else:
+        rows = iter(read_predictions(run, hashes))
     shown = out is None and sys.stdout.isatty()
     if text is None or shown or spreadsheet_safe or as_json:
         text = _text(_treated(rows, shown, spreadsheet_safe), as_json)
@@ -93,9 +96,10 @@ def _of_new_nodes(
     run: Path,
     source: Source,
     device: str,
-    ahead: Callable[[], Graph] | None,
+    ahead: Sequence[Callable[[], Graph] | None],
     hashes: Callable[[], Mapping[str, str]],
 ) -> str:
+    """The table of new nodes; `ahead` gives the known and the later graph, where they are read."""
     import numpy as np
 
     from djgnn.graph import reading_of
@@ -105,11 +109,11 @@ def _of_new_nodes(
 
     start_gpu(device)
     with ThreadPoolExecutor(2) as beside, warnings_once():
-        stored = load_model(run, choose_device(device), hashes=hashes)
+        stored = load_model(run, choose_device(device), hashes=hashes, ahead=ahead[0])
         beside.submit(stored.prepare)  # while the later graph is read
         # The features of a graph that does not come from tables were used as they are.
         reading = reading_of(stored.graph) or {"columns": {"*": "raw"}}
-        graph = load(source, others=stored.graph.names(), reading=reading, ahead=ahead)
+        graph = load(source, others=stored.graph.names(), reading=reading, ahead=ahead[1])
         # The classes are those of the model; labels of the later graph are ignored.
         later = graph.without_labels(tuple(stored.graph.classes()))
         for remark in _remarks(source, reading, later, stored.graph):

@@ -16,6 +16,8 @@ from djgnn.cli.terminal import warn, warnings_once
 from djgnn.errors import InputError, printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from djgnn.graph import Graph
 
 WHOLE = (".graphml", ".npz")
@@ -117,9 +119,24 @@ def read_ahead(source: Source) -> Callable[[], Graph] | None:
     file = source.graph
     if file is None or file.suffix.lower() != ".npz" or os.environ.get("RANK", "0") != "0":
         return None
+    return in_thread(partial(_npz, file))
+
+
+def run_ahead(run: Path) -> Callable[[], Graph] | None:
+    """Begin to read the graph of a run likewise, if it is an ordinary file."""
+    from djgnn.graph.npz import RUN_FILE
+
+    file = run.expanduser() / RUN_FILE
+    return in_thread(partial(_npz, file)) if file.is_file() and not file.is_symlink() else None
+
+
+def _npz(file: Path) -> Graph:
+    """The graph in a file, with its adjacency and its hash, which will be wanted."""
     from djgnn.graph import read_npz
 
-    return in_thread(partial(read_npz, file))
+    graph = read_npz(file)
+    _ = graph.adjacency, graph.content_hash
+    return graph
 
 
 def load(

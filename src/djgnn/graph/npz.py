@@ -35,6 +35,8 @@ from djgnn.graph.checks import MASKS
 from djgnn.graph.files import atomic_write, readable_file
 from djgnn.graph.graph import Graph
 
+RUN_FILE = "graph.npz"
+"""The graph in the folder of a run."""
 MAX_BYTES = 8 * 2**30
 NODE_BYTES = 80
 NAME_BYTES = 64

@@ -24,7 +24,7 @@ from djgnn.model.views import Encoding, Features, GraphView, View, scaled_degree
 from djgnn.pump import DiffusionPump, PumpOutput
 
 MAKERS = 4
-"""Threads that make operators."""
+"""Threads that make operators, and tables."""
 _making = Lock()  # they may be wanted while they are made
 
 
@@ -131,15 +131,20 @@ class ExpertMemory:
             found |= self._tables(new, x) if ahead is None else ahead.result()
         return self.module.combine([found.get(name, blank) for name in self.module.names])
 
-    @torch.no_grad()  # of a thread, too
     def _tables(self, new: Arrivals, x: Features) -> dict[str, Tensor]:
-        """Logits of the experts on a table."""
-        module, found, inputs = self.module, dict[str, Tensor](), (self.x, self.operators)
-        for name in self.used:
-            if name not in module.configs:
-                expert: Any = module.experts[name]
-                found[name] = expert.arriving(*module.inputs_of(name, inputs), new, x)
-        return found
+        """Logits of the experts on a table, of several at the same time beside a GPU."""
+        module, inputs = self.module, (self.x, self.operators)
+
+        @torch.no_grad()  # of a thread, too
+        def said(name: str) -> Tensor:
+            expert: Any = module.experts[name]
+            found: Tensor = expert.arriving(*module.inputs_of(name, inputs), new, x)
+            return found
+
+        names = [name for name in self.used if name not in module.configs]
+        at_once = min(MAKERS, torch.get_num_threads()) if module.weights.is_cuda else 1
+        with ThreadPoolExecutor(at_once) as pool:
+            return dict(zip(names, pool.map(said, names), strict=True))
 
 
 def remember(

@@ -32,6 +32,7 @@ POWER, FORMER_POWER = 0.25, 0.5
 """Of the degrees that edges are divided by before A is decomposed, and of version 1.0."""
 CPU = torch.device("cpu")
 _making = RLock()  # experts may be trained in several threads
+sharing = RLock()  # tables and singular vectors take long: others do not wait for them
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,9 +121,10 @@ class Surroundings:
     def singular(self, directed: bool, width: int, device: torch.device) -> Floats:
         """The result of :func:`singular_places`, which several experts need."""
         key = ("singular", directed)
-        if key not in self.made:
-            self.made[key] = singular_places(self.ways(directed), width, device)
-        found: Floats = self.made[key]
+        with sharing:
+            if key not in self.made:
+                self.made[key] = singular_places(self.ways(directed), width, device)
+            found: Floats = self.made[key]
         return found
 
 

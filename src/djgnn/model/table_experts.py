@@ -16,7 +16,7 @@ from torch import Generator, Tensor, nn
 from djgnn.graph.new_nodes import Arrivals
 from djgnn.graph.operator import SparseOperator
 from djgnn.model.config import ModelConfig
-from djgnn.model.node_statistics import Floats, Surroundings, surroundings, totals
+from djgnn.model.node_statistics import Floats, Surroundings, sharing, surroundings, totals
 from djgnn.model.operators import WholeGraph, mean_normalize
 
 ABSENT = 1e-6
@@ -94,10 +94,13 @@ class TableExpert(nn.Module):
             features ``[m, F]``, result ``[m, classes]``.
         """
         near = surroundings(graph, later)
-        if "features" not in near.made:
-            whole = [as_matrix(part) for part in (x, features)]
-            sparse = sp.issparse(whole[0])
-            near.made["features"] = sp.csr_array(sp.vstack(whole)) if sparse else np.vstack(whole)
+        with sharing:
+            if "features" not in near.made:
+                parts = [as_matrix(part) for part in (x, features)]
+                sparse = sp.issparse(parts[0])
+                near.made["features"] = (
+                    sp.csr_array(sp.vstack(parts)) if sparse else np.vstack(parts)
+                )
         return self.later_logits(near.made["features"], near)
 
     def later_logits(self, x: Any, near: Surroundings) -> Tensor:

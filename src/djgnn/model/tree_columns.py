@@ -22,6 +22,7 @@ from djgnn.model.node_statistics import (
     label_shares,
     places,
     reduction,
+    sharing,
     some,
     totals,
 )
@@ -155,14 +156,14 @@ class TreeTable(PlainExpert):
     def table(self, x: Any, near: Surroundings, rows: Rows = EVERY) -> NDArray[np.float32]:
         """The columns, kept for the next expert that has the same, as boosting and forest of a fold
         do, and given up to it."""
-        owner, table = near.made.pop("table", (None, None))
         names = ("label", "prior", "projection", "vectors")
-        same = owner is not None and type(self).columns is type(owner).columns
-        if same and all(torch.equal(getattr(self, name), getattr(owner, name)) for name in names):
-            return cast(NDArray[np.float32], table)
-        table = self.columns(x, near, rows)
-        near.made["table"] = (self, table)
-        return table
+        with sharing:
+            owner, table = near.made.pop("table", (None, None))
+            same = owner is not None and type(self).columns is type(owner).columns
+            if not same or not all(torch.equal(getattr(self, n), getattr(owner, n)) for n in names):
+                table = self.columns(x, near, rows)
+                near.made["table"] = (self, table)
+        return cast(NDArray[np.float32], table)
 
     def later_logits(self, x: Any, near: Surroundings) -> Tensor:
         """Of the nodes after the known ones; the trees see no others."""

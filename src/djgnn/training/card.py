@@ -13,6 +13,7 @@ from djgnn.checking import check_file
 from djgnn.errors import InputError
 from djgnn.graph.checks import Metric
 from djgnn.graph.files import atomic_write, file_hash, read_limited, readable_file
+from djgnn.graph.npz import RUN_FILE
 from djgnn.training.conformal import SetsCard
 from djgnn.training.next_steps import NextSteps
 from djgnn.training.verdict import Verdict
@@ -20,7 +21,7 @@ from djgnn.training.verdict import Verdict
 FORMAT = "djgnn-run-1"
 RESULT, REPORT, RECORD = "result.json", "report.html", "record.npz"
 PREDICTIONS, HISTORY = "predictions.csv", "history.csv"
-CONFIG, WEIGHTS, GRAPH = "config.yaml", "weights.safetensors", "graph.npz"
+CONFIG, WEIGHTS, GRAPH = "config.yaml", "weights.safetensors", RUN_FILE
 HELD_OUT = "held_out.safetensors"
 READ = {PREDICTIONS, HISTORY, CONFIG, WEIGHTS, GRAPH, HELD_OUT, RECORD}
 """Files that are read again."""

@@ -145,8 +145,9 @@ def _results(
     An expert is compared with those before it. Where it was trained beside one of them, and what
     became of that one would have ended it at another epoch, it is trained again: the result does
     not depend on how many were trained at a time. Beside a GPU the experts that are compared with
-    no other have a lane with so many threads, and are waited for when one that comes after them is
-    to be compared; what is `aside` is done beside both.
+    no other have lanes: boosting, which takes longest, one with so many threads, the others and
+    what is `aside` a second one. They are waited for when one that comes after them is to be
+    compared.
     """
     rivals: dict[int, float] = {}
     known: list[tuple[Training, Fitted | FloatingPointError]] = []
@@ -176,7 +177,8 @@ def _results(
     jobs = [(partial(t.run, partial(rival, t.fold)), _of(hooks, t.name)) for t in trainings]
     ahead = [most > 1 or (threads > 0 and training.plain) for training in trainings]
     places = [i - EARLY * training.long for i, training in enumerate(trainings)]
-    results = in_turn(jobs, ahead, most, threads, places, aside)
+    quick = [threads > 0 and kind_of(training.name) != "boosting" for training in trainings]
+    results = in_turn(jobs, ahead, most, threads, places, aside, quick)
     with early(trainings, threads > 0), closing(results):
         for each, job, begun, result in zip(trainings, jobs, ahead, results, strict=True):
             waiting = partial(end, each, *job, begun, result)

@@ -25,6 +25,7 @@ def in_turn(
     threads: int = 0,
     places: Sequence[float] | None = None,
     aside: Aside | None = None,
+    quick: Sequence[bool] | None = None,
 ) -> Generator[Callable[[], Fitted]]:
     """Start trainings in order, so many at a time, and give a function for each that awaits it.
 
@@ -38,27 +39,30 @@ def in_turn(
         threads: That libraries have in each of them beside a GPU, where each has a stream of its
             own; 0 without one.
         places: By which those are started, the least first; by default in order.
-        aside: Done beside a GPU and those that were started at once, with a third as many threads,
-            and waited for.
+        aside: Done beside a GPU after the quick ones, and waited for.
+        quick: Which of those that are started at once have a lane of their own beside a GPU, with a
+            third as many threads; by default none.
     """
-    over, few = threading.Event(), max(1, threads // 3)
+    over, quick = threading.Event(), quick or [False] * len(jobs)
     with (
         ThreadPoolExecutor(lanes, initializer=_with_threads, initargs=(threads,)) as pool,
-        ThreadPoolExecutor(1, initializer=_with_threads, initargs=(few,)) as beside,
+        ThreadPoolExecutor(1, initializer=_with_threads, initargs=(threads // 3,)) as further,
     ):
         try:
             order = [i for i, at_once in enumerate(ahead) if at_once]
             order.sort(key=lambda i: i if places is None else places[i])
-            begun = {i: _Lane(pool, *jobs[i], over).result for i in order}
-            wanted = aside is not None and threads and begun
-            last = beside.submit(_run_aside, aside, over.is_set) if wanted else None
+            begun = {i: _Lane(further if quick[i] else pool, *jobs[i], over).result for i in order}
+            last = None
+            if aside is not None and threads and begun:
+                last = further.submit(_run_aside, aside, over.is_set)
             waiting = (partial(job, hooks) for job, hooks in jobs)
             yield from [begun.get(i, later) for i, later in enumerate(waiting)]
             if last is not None:
                 last.result()
         finally:
             over.set()
-            pool.shutdown(cancel_futures=True)
+            for each in (pool, further):
+                each.shutdown(cancel_futures=True)
 
 
 class _Lane:

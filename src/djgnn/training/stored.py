@@ -246,6 +246,7 @@ def load_model(
     graph: Graph | None = None,
     trained: tuple[Any, Any] | None = None,
     hashes: Callable[[], Mapping[str, str]] = dict,
+    ahead: Callable[[], Graph] | None = None,
 ) -> StoredModel:
     """Read a run folder back. Nothing in it is ever executed.
 
@@ -258,6 +259,7 @@ def load_model(
         graph: Its graph, where it is at hand.
         trained: The model and its inputs, where they are at hand.
         hashes: Gives those of files that were hashed ahead.
+        ahead: Gives its graph, where it is read already.
 
     Raises:
         InputError: If a part is missing, damaged, or does not fit the others.
@@ -265,11 +267,13 @@ def load_model(
     place = Path(folder).expanduser()
     card = read_card(place)
     with ThreadPoolExecutor(1) as beside:
-        ahead = None if graph else beside.submit(_read_graph, place)
+        if graph is None:
+            ahead = ahead or beside.submit(_read_graph, place).result
         if known is None:
             check_files(place, card, but, hashes=hashes)
-        graph = ahead.result() if ahead else graph
-    assert graph is not None
+        if graph is None:
+            assert ahead is not None
+            graph = ahead()
     data = card["data"]
     counts = (graph.num_nodes, graph.num_edges, graph.num_features, list(graph.classes()))
     said = (data["num_nodes"], data["num_edges"], data["num_features"], data["classes"])
