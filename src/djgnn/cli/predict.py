@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from djgnn.cli.memory import keep_freed
 from djgnn.cli.options import Device, File, Json, Run, option, with_options
 from djgnn.cli.source import Source, load, read_ahead, run_ahead
 from djgnn.cli.terminal import warn, warnings_once
@@ -108,8 +109,11 @@ def _of_new_nodes(
     from djgnn.training.stored import load_model
 
     start_gpu(device)
+    where = choose_device(device)
+    if where.type == "cuda":
+        keep_freed()
     with ThreadPoolExecutor(2) as beside, warnings_once():
-        stored = load_model(run, choose_device(device), hashes=hashes, ahead=ahead[0])
+        stored = load_model(run, where, hashes=hashes, ahead=ahead[0])
         beside.submit(stored.prepare)  # while the later graph is read
         # The features of a graph that does not come from tables were used as they are.
         reading = reading_of(stored.graph) or {"columns": {"*": "raw"}}

@@ -153,8 +153,11 @@ def write_run(
     says about its nodes.
     """
     # Large files are written while others are made.
-    with ThreadPoolExecutor(2) as beside:
-        stored = beside.submit(_store, folder, graph, fitted.module)
+    with ThreadPoolExecutor(3) as beside:
+        stored = [
+            beside.submit(_store_graph, folder, graph),
+            beside.submit(_store_weights, folder, fitted.module),
+        ]
         shares = fitted.calibration.probabilities(fitted.logits.cpu().numpy())
         held = held_out(graph, fitted, result.split)
         steps = beside.submit(write_next_steps, folder, graph, held, shares)
@@ -166,7 +169,7 @@ def write_run(
         if on_answers is not None:
             on_answers(Answers(dict(fitted.by_expert), shares, table.select(COLUMNS)))
         card |= steps.result() | dict(more or {})
-        hashes = stored.result()
+        hashes = dict(each.result() for each in stored)
     return _seal(folder, config, fitted.module, card, fitted.history, held, hashes)
 
 
@@ -269,15 +272,21 @@ def write_model(
     Returns:
         The card as written.
     """
-    hashes = _store(folder, graph, module)
+    hashes = dict([_store_graph(folder, graph), _store_weights(folder, module)])
     return _seal(folder, config, module, card, history, held, hashes)
 
 
-def _store(folder: Path, graph: Graph, module: nn.Module) -> dict[str, str]:
-    """Write graph and weights; gives their hashes."""
+def _store_graph(folder: Path, graph: Graph) -> tuple[str, str]:
+    """Write the graph; gives the name of the file and its hash."""
     write_npz(graph, folder / GRAPH)
+    return GRAPH, file_hash(folder / GRAPH)
+
+
+def _store_weights(folder: Path, module: nn.Module) -> tuple[str, str]:
+    """Write the weights, down to the disk; gives the name of the file and its hash."""
     save_tensors(module.state_dict(), folder / WEIGHTS, {"format": FORMAT})
-    return {name: file_hash(folder / name) for name in (GRAPH, WEIGHTS)}
+    flush(folder / WEIGHTS)
+    return WEIGHTS, file_hash(folder / WEIGHTS)
 
 
 def _seal(
