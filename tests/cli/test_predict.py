@@ -250,3 +250,27 @@ def test_a_damaged_memory_is_an_error(
         reseal(run)
         done = predict(run)
         assert (done.returncode, "card['tables']: damaged" in done.stderr) == (2, True)
+
+
+def _cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:100])
+
+
+def _linked(file: Path) -> None:
+    file.rename(file.with_name("elsewhere.npz"))
+    file.symlink_to("elsewhere.npz")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"), [(_cut, "damaged"), (_linked, "link"), (Path.unlink, "graph.npz")]
+)
+def test_a_graph_that_is_read_ahead_is_checked_first(
+    predict: Callable[..., Any], runs: Path, tmp_path: Path, spoil: Callable[..., None], said: str
+) -> None:
+    shutil.copytree(runs / "weighted", tmp_path / "run")
+    spoil(tmp_path / "run" / "graph.npz")
+    done = predict(tmp_path / "run")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "graph.npz" in done.stderr
+    assert said in done.stderr

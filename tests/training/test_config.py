@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from djgnn.errors import InputError
 from djgnn.model.config import EXPERT_NAMES, NETWORK_NAMES, PLAIN_NAMES
@@ -300,3 +303,19 @@ def test_who_learns_faster_is_waited_for_less(fast: bool, waited: int) -> None:
     pace = Pace(fast=fast)
     ended = next(n for n in range(100, 401) if config.ends(losses[:n], 99, pace=pace))
     assert ended == 100 + waited
+
+
+@given(
+    st.lists(st.floats(0.1, 3.0), min_size=1, max_size=80),
+    st.sampled_from([math.inf, 3.0]),
+    st.sampled_from([math.inf, 2.0]),
+    st.sampled_from([Pace(), Pace(4.0, fast=True), Pace(soon=True)]),
+)
+def test_a_rival_is_asked_for_wherever_it_matters(
+    losses: list[float], hopeless: float, chance: float, pace: Pace
+) -> None:
+    config, best = TrainConfig(epochs=200), losses.index(min(losses))
+    rivals = (math.inf, 2.0, 1.0, 0.3, 0.01)
+    ends = {config.ends(losses, best, rival, hopeless, chance, pace) for rival in rivals}
+    assert len(ends) == 1 or config.compares(len(losses), hopeless, pace)
+    assert not TrainConfig(patience=9).compares(len(losses), hopeless, pace)

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import math
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures.thread import BrokenThreadPool
 from pathlib import Path
@@ -27,7 +28,7 @@ from djgnn.training import (
     train,
 )
 from djgnn.training.checkpoint import Checkpoint
-from djgnn.training.config import MOST_PATIENCE
+from djgnn.training.config import MOST_PATIENCE, TrainConfig
 from djgnn.training.expert_training import Training
 from djgnn.training.inputs import build_djgnn
 from djgnn.training.loop import Targets
@@ -225,6 +226,79 @@ def test_plain_experts_run_beside_networks_on_a_gpu(monkeypatch: pytest.MonkeyPa
     where.clear()
     same(beside, run(config, observer=lambda *given: None))  # one after the other
     assert all(where.values())
+
+
+BESIDE = small(experts=("shares", "boosting", "features", "joint"))
+
+
+def test_what_has_ended_beside_a_gpu_when_a_run_is_stopped_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(experts, "beside", lambda: 2)
+    ended, real = threading.Event(), Training.run
+
+    def spy(self: Training, *given: Any) -> Fitted:
+        if self.name == "boosting":  # it would last much longer
+            over.wait()
+        found = real(self, *given)
+        if self.name == "shares":
+            ended.set()
+        return found
+
+    over, asked = threading.Event(), list[str]()
+
+    def stop() -> bool:
+        main = threading.current_thread() is threading.main_thread()
+        if not (main and asked.count("joint") == 2):
+            return False
+        ended.wait()
+        time.sleep(0.1)  # until the lane says so
+        over.set()
+        return True
+
+    monkeypatch.setattr(Training, "run", spy)
+    part = run(BESIDE, stop=stop, on_epoch=lambda epochs, record: asked.append(record.expert))
+    assert part.interrupted
+    assert {"shares", "features", "joint"} <= {each.name for each in part.experts}
+
+
+@pytest.mark.parametrize("calls", [1, 40, 61, 62, 75])
+def test_a_run_that_is_stopped_beside_a_gpu_ends_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, calls: int
+) -> None:
+    monkeypatch.setattr(experts, "beside", lambda: 1)
+    place, asked = Checkpoint(tmp_path / "run", "key", every=0.0), 0
+
+    def stop() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > calls
+
+    run(BESIDE, checkpoint=place, stop=stop)
+    same(run(BESIDE), run(BESIDE, checkpoint=place))
+
+
+def test_who_was_stopped_with_its_rival_asks_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(TrainConfig, "compares", lambda self, epochs, *rest: epochs > 5)
+    monkeypatch.setattr(TrainConfig, "ends", lambda self, losses, best, rival, *rest: rival < 1)
+    config = small()
+    module, inputs = build_djgnn(config, GRAPH)
+    targets, heard = Targets.of(GRAPH, GRAPH.split(0)), list[EpochRecord]()
+    training = Training("features", module, inputs, targets, config.training, 0, 0, False)  # type: ignore[arg-type]
+    place = Checkpoint(tmp_path / "run", "key", every=0.0)
+
+    def hooks(stop: Callable[[], bool]) -> Hooks:
+        follow = lambda epochs, record: heard.append(record)  # noqa: E731
+        return Hooks(on_epoch=follow, stop=stop, checkpoint=place.stage("features"))
+
+    part = training.run(lambda: math.inf, hooks(lambda: len(heard) == 7))
+    assert part.interrupted
+    assert len(part.history) == 7
+    place.finish()
+    again = training.run(lambda: 0.5, hooks(lambda: False))
+    assert (again.interrupted, len(again.history)) == (False, 7)
 
 
 def test_matrices_and_kernels_are_made_early(monkeypatch: pytest.MonkeyPatch) -> None:

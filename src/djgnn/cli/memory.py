@@ -78,7 +78,7 @@ def give_back() -> None:
 
 
 def keep_freed() -> None:
-    """Keep what is freed for what is allocated next, until the process ends.
+    """Keep what is freed for what is allocated next, from now on.
 
     Pages of large blocks fault once then, not for every block; the peak is larger.
     """
@@ -160,8 +160,7 @@ def training_memory(largest: int) -> Iterator[Callable[[int], None]]:
         library.mallopt(_MMAP_THRESHOLD, MAPPED)
         library.mallopt(_TRIM_THRESHOLD, _TRIM_USUAL)
     if kept:
-        library.mallopt(_MMAP_MAX, 0)
-        library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
+        keep_freed()
     else:
         gc.freeze()  # what is there already is not searched for cycles again and again
     try:

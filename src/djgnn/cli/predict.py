@@ -45,7 +45,7 @@ def predict(
     given = (source.dataset, source.edges, source.nodes, source.graph)
     later = any(file is not None for file in given)
     # While libraries are imported.
-    known, ahead = run_ahead(run) if later else None, read_ahead(source)
+    ahead, known = read_ahead(source), run_ahead(run) if later else None
     from djgnn.graph.files import atomic_write, check_replaceable, hash_ahead
 
     hashes = hash_ahead(run)

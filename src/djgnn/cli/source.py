@@ -127,15 +127,21 @@ def run_ahead(run: Path) -> Callable[[], Graph] | None:
     from djgnn.graph.npz import RUN_FILE
 
     file = run.expanduser() / RUN_FILE
-    return in_thread(partial(_npz, file)) if file.is_file() and not file.is_symlink() else None
+
+    def read() -> Graph:
+        graph = _npz(file)
+        _ = graph.content_hash  # which will be compared
+        return graph
+
+    return in_thread(read) if file.is_file() and not file.is_symlink() else None
 
 
 def _npz(file: Path) -> Graph:
-    """The graph in a file, with its adjacency and its hash, which will be wanted."""
+    """The graph in a file, with its adjacency, which will be wanted."""
     from djgnn.graph import read_npz
 
     graph = read_npz(file)
-    _ = graph.adjacency, graph.content_hash
+    _ = graph.adjacency
     return graph
 
 

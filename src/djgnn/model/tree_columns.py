@@ -78,18 +78,23 @@ class TreeTable(PlainExpert):
 
     def observe(self, x: Any, near: Surroundings) -> None:
         """Learn the projection of the features and the singular vectors of A, without labels."""
-        self.observe_features(x)
+        self.observe_features(x, near)
         self.power.fill_(POWER)
         width = self.vectors.shape[1] // len(near.ways(self.directed))
         if width:
             self.vectors.copy_(_stored(near.singular(self.directed, width, self.vectors.device)))
 
-    def observe_features(self, x: Any) -> None:
-        """Learn the projection of wide features."""
-        columns = as_matrix(x)
-        if self.projection.numel() and not _is_identity(columns):
-            wide = columns.astype(np.float64)
-            self.projection.copy_(_stored(reduction(wide, self.projection.shape[1], DIRECT)))
+    def observe_features(self, x: Any, near: Surroundings) -> None:
+        """Learn the projection of wide features, which is the same for all experts."""
+        columns, width = as_matrix(x), self.projection.shape[1]
+        if not self.projection.numel() or _is_identity(columns):
+            return
+        with sharing:
+            if "projection" not in near.made:
+                near.made["projection"] = _stored(
+                    reduction(columns.astype(np.float64), width, DIRECT)
+                )
+            self.projection.copy_(near.made["projection"])
 
     def reduced(self, x: Any) -> NDArray[Any]:
         """The features, wide ones as projected, ``[n, width]``."""

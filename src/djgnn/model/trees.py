@@ -210,7 +210,7 @@ class FeatureTrees(BoostedTrees):
 
     def observe(self, x: Any, near: Surroundings) -> None:
         """Learn the projection of the features."""
-        self.observe_features(x)
+        self.observe_features(x, near)
 
     def columns(self, x: Any, near: Surroundings, rows: Rows = EVERY) -> NDArray[np.float32]:
         """The features, ``[rows, columns]``."""

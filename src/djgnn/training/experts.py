@@ -28,7 +28,7 @@ from djgnn.training.kernel_warmup import early
 from djgnn.training.loop import Fitted
 from djgnn.training.mixture import counts_of, folds_of, mixture_of
 from djgnn.training.mixture_weights import mixing_weights
-from djgnn.training.parallel import Aside, Job, in_turn
+from djgnn.training.parallel import Aside, Job, Lane, in_turn
 from djgnn.training.progress import EpochRecord, Hooks
 from djgnn.training.targets import Targets
 from djgnn.training.threads import beside, lanes
@@ -150,8 +150,8 @@ def _results(
     compared.
     """
     rivals: dict[int, float] = {}
-    known: list[tuple[Training, Fitted | FloatingPointError]] = []
-    late: list[Callable[[], None]] = []
+    known: list[tuple[str, Fitted | FloatingPointError]] = []
+    late: list[tuple[Lane, Callable[[], None]]] = []
 
     def end(
         each: Training, job: Job, own: Hooks, begun: bool, result: Callable[[], Fitted]
@@ -164,35 +164,44 @@ def _results(
                     own.checkpoint.forget()
                 fitted = job(own)
         except FloatingPointError as error:
-            known.append((each, error))
+            known.append((each.name, error))
             return
         rivals[each.fold] = min(rivals.get(each.fold, math.inf), fitted.validation_loss)
-        known.append((each, fitted))
+        known.append((each.name, fitted))
 
     def rival(fold: int) -> float:
         while late:
-            late.pop(0)()
+            late.pop(0)[1]()
         return rivals.get(fold, math.inf)
+
+    def stopped() -> bool:
+        """Whether there will be no more; what has ended by then is not lost."""
+        if not any(isinstance(found, Fitted) and found.interrupted for _, found in known):
+            return False
+        for lane, waiting in late:
+            if lane.ended:
+                waiting()
+        return True
 
     jobs = [(partial(t.run, partial(rival, t.fold)), _of(hooks, t.name)) for t in trainings]
     ahead = [most > 1 or (threads > 0 and training.plain) for training in trainings]
     places = [i - EARLY * training.long for i, training in enumerate(trainings)]
-    quick = [threads > 0 and kind_of(training.name) != "boosting" for training in trainings]
-    results = in_turn(jobs, ahead, most, threads, places, aside, quick)
+    second = [threads > 0 and kind_of(training.name) != "boosting" for training in trainings]
+    results = in_turn(jobs, ahead, most, threads, places, aside, second)
     with early(trainings, threads > 0), closing(results):
         for each, job, begun, result in zip(trainings, jobs, ahead, results, strict=True):
             waiting = partial(end, each, *job, begun, result)
-            if threads and begun:
-                late.append(waiting)
+            if threads and isinstance(result, Lane):
+                late.append((result, waiting))
             else:
                 waiting()
             if each is trainings[-1]:
                 rival(each.fold)
-            while known:
-                one, fitted = known.pop(0)
-                yield one.name, fitted
-                if isinstance(fitted, Fitted) and fitted.interrupted:
-                    return
+            over = stopped()
+            yield from known
+            known.clear()
+            if over:
+                return
 
 
 def _idle(found: dict[str, Fitted], targets: Targets) -> set[str]:

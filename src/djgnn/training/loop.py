@@ -145,6 +145,19 @@ def fit(
     run = Progress() if checkpoint is None else checkpoint.restore(module, optimizer, generator)
     _check_size(run, targets)
     begun, spent = time.perf_counter(), run.seconds
+
+    def over() -> bool:
+        """Whether it has waited long enough; what others take is not its time."""
+        nonlocal begun
+        losses, least = [each.validation_loss for each in run.history], math.inf
+        if config.compares(len(losses), hopeless, pace):
+            asked = time.perf_counter()
+            least = rival()
+            begun += time.perf_counter() - asked
+        return config.ends(losses, run.kept_epoch, least, hopeless, chance, pace)
+
+    # A rival that was stopped, too, is better now than it was then.
+    run.ended = run.ended or (bool(run.history) and over())
     interrupted = False
     while not run.ended and not interrupted:
         if pace.growth > 1:
@@ -162,10 +175,7 @@ def fit(
             _keep_halves(run, halves, logits[targets.val])
             tested = decisions[targets.test].cpu().numpy()
             _keep(run, record, logits, tested, module, config.select)
-            held_out = [each.validation_loss for each in run.history]
-            least = rival() if config.compares(len(held_out), hopeless, pace) else math.inf
-            bounds = least, hopeless, chance, pace
-            run.ended = config.ends(held_out, run.kept_epoch, *bounds)
+            run.ended = over()
             if hooks.observer is not None:
                 hooks.observer(record, module, passes.encoding, logits)
             if hooks.on_epoch is not None:

@@ -25,8 +25,8 @@ def in_turn(
     threads: int = 0,
     places: Sequence[float] | None = None,
     aside: Aside | None = None,
-    quick: Sequence[bool] | None = None,
-) -> Generator[Callable[[], Fitted]]:
+    second: Sequence[bool] | None = None,
+) -> "Generator[Lane | Callable[[], Fitted]]":
     """Start trainings in order, so many at a time, and give a function for each that awaits it.
 
     While a caller waits for a result, its epochs are reported in the caller's thread. Trainings
@@ -39,19 +39,20 @@ def in_turn(
         threads: That libraries have in each of them beside a GPU, where each has a stream of its
             own; 0 without one.
         places: By which those are started, the least first; by default in order.
-        aside: Done beside a GPU after the quick ones, and waited for.
-        quick: Which of those that are started at once have a lane of their own beside a GPU, with a
+        aside: Done in a second lane beside a GPU, and waited for.
+        second: Which of those that are started at once are before it in that lane, which has a
             third as many threads; by default none.
     """
-    over, quick = threading.Event(), quick or [False] * len(jobs)
+    over, second = threading.Event(), second or [False] * len(jobs)
+    few = max(1, threads // 3) if threads else 0
     with (
         ThreadPoolExecutor(lanes, initializer=_with_threads, initargs=(threads,)) as pool,
-        ThreadPoolExecutor(1, initializer=_with_threads, initargs=(threads // 3,)) as further,
+        ThreadPoolExecutor(1, initializer=_with_threads, initargs=(few,)) as further,
     ):
         try:
             order = [i for i, at_once in enumerate(ahead) if at_once]
             order.sort(key=lambda i: i if places is None else places[i])
-            begun = {i: _Lane(further if quick[i] else pool, *jobs[i], over).result for i in order}
+            begun = {i: Lane(further if second[i] else pool, *jobs[i], over) for i in order}
             last = None
             if aside is not None and threads and begun:
                 last = further.submit(_run_aside, aside, over.is_set)
@@ -65,8 +66,9 @@ def in_turn(
                 each.shutdown(cancel_futures=True)
 
 
-class _Lane:
-    """A training in a thread of its own, whose epochs are reported in another."""
+class Lane:
+    """A training in a thread of its own, whose epochs are reported in another: that of who calls it
+    to wait for what was trained."""
 
     def __init__(
         self, pool: ThreadPoolExecutor, job: Job, hooks: Hooks, over: threading.Event
@@ -87,7 +89,12 @@ class _Lane:
         with _in_step():
             return self.job(own)
 
-    def result(self) -> Fitted:
+    @property
+    def ended(self) -> bool:
+        """Whether nobody has to wait."""
+        return self.future.done()
+
+    def __call__(self) -> Fitted:
         """What was trained, once it has ended."""
         while (heard := self.heard.get()) is not None:
             if self.hooks.on_epoch is not None:

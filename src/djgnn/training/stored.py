@@ -267,13 +267,11 @@ def load_model(
     place = Path(folder).expanduser()
     card = read_card(place)
     with ThreadPoolExecutor(1) as beside:
-        if graph is None:
-            ahead = ahead or beside.submit(_read_graph, place).result
+        wait = ahead or (None if graph else beside.submit(_read_graph, place).result)
         if known is None:
             check_files(place, card, but, hashes=hashes)
-        if graph is None:
-            assert ahead is not None
-            graph = ahead()
+        graph = wait() if wait else graph
+    assert graph is not None
     data = card["data"]
     counts = (graph.num_nodes, graph.num_edges, graph.num_features, list(graph.classes()))
     said = (data["num_nodes"], data["num_edges"], data["num_features"], data["classes"])
