@@ -247,7 +247,8 @@ class _CSRSum(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             # torch refuses a product with more entries than places: columns without any are added.
             columns = max(len(rows), -(-value.numel() // max(1, ctx.shape[0])))
-            rows = F.pad(rows, (0, 0, 0, columns - len(rows)))
+            if columns > len(rows):
+                rows = F.pad(rows, (0, 0, 0, columns - len(rows)))
             pattern = csr_tensor(indptr, index, torch.zeros_like(value), (ctx.shape[0], columns))
             to_value = torch.sparse.sampled_addmm(pattern, grad, rows.t(), beta=0.0).values()
         if ctx.needs_input_grad[1]:

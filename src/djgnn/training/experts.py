@@ -35,7 +35,7 @@ from djgnn.training.threads import beside, lanes
 
 ALWAYS: tuple[str, ...] = (*PLAIN_NAMES, "features", "profile")
 """Experts that are trained in every fold: quick ones, and what the graph must surpass."""
-EARLY = 2.5
+EARLY = 4.5
 """How many places early a long training starts, so that the last ones need not wait for it."""
 MOST_NETWORKS, LEAST_RAISE = 5, 0.001
 """Most further networks, and what each must add to the mean log-likelihood of the first fold."""
