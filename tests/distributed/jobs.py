@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -205,6 +206,18 @@ def gradients(group: Group, graph: Graph, options: dict[str, Any]) -> dict[str, 
     passes = choose_passes(module, (x, module.operators(parts)), targets, config.training)
     loss, _ = passes.update(optimizer, seeded(0))
     return {"loss": float(loss), **kept}
+
+
+def evaluations(group: Group, graph: Graph) -> list[np.ndarray[Any, Any]]:
+    """Logits of all nodes, computed together and in three parts."""
+    config = resolve("default", None, hidden_channels=8, experts=())
+    module, inputs = build_djgnn(config, graph, group=group)
+    initialize(module, 0)
+    targets, found = Targets.of(graph, graph.split(0)), []
+    for parts in (1, 3):
+        with mock.patch("djgnn.training.passes.parts_of", lambda *_, count=parts: count):
+            found.append(choose_passes(module, inputs, targets, config.training).evaluate())
+    return [logits.numpy() for logits in found]
 
 
 def held_rows(group: Group, graph: Graph) -> dict[str, Any]:

@@ -73,6 +73,11 @@ def check(size: int, graph: Graph, recipes: dict[str, dict[str, Any]]) -> None:
             raise AssertionError(f"{name}: {error}") from error
 
 
+def test_an_evaluation_in_parts_is_the_whole_one() -> None:
+    for whole, parts in run_group(3, jobs.evaluations, jobs.sbm()):
+        np.testing.assert_allclose(parts, whole, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(("size", "names"), [(2, list(RECIPES)), (3, ["default", "decoupled"])])
 def test_twenty_epochs_of_a_generated_graph(size: int, names: list[str]) -> None:
     check(size, jobs.sbm(), {name: RECIPES[name] for name in names})
@@ -115,13 +120,14 @@ def test_more_processes_than_nodes_and_shards_without_training_nodes() -> None:
 def test_the_passes_of_shards_give_the_bits_of_whole_ones() -> None:
     """One process with all rows: the same operations in the same order.
 
-    But for the sum over hops, which one process computes in one piece (`model/hop_products.py`).
+    But for the sum over hops, which one process computes in one piece (`model/hop_products.py`),
+    and the gradient of hidden states, which shards sum jump by jump.
     """
     (found,) = run_group(1, jobs.both_passes, jobs.sbm())
     assert found.keys() == set(NETWORK_NAMES)
     for name, pairs in found.items():
         for sharded, whole in pairs:
-            rounding = 1e-6 if name == "diffusion" else 0
+            rounding = 1e-6 if name in ("diffusion", "jumps") else 0
             np.testing.assert_allclose(sharded, whole, rounding, rounding, err_msg=name)
 
 

@@ -147,7 +147,7 @@ def test_places_are_those_of_a_dense_decomposition(directed: bool) -> None:
     a = ways[0].toarray()
     roots = [np.maximum(a.sum(axis=k, keepdims=True), 1) ** -0.25 for k in (1, 0)]
     left, size, right = np.linalg.svd(roots[0] * a * roots[1])
-    found = places(near, directed, singular_places(ways, width))
+    found = np.column_stack([*places(near, directed, singular_places(ways, width))])
     wanted = [left[:, :width] * size[:width], right[:width].T * size[:width]]
     for k in range(len(ways)):
         ours = found[:, k * width : (k + 1) * width]

@@ -3,7 +3,7 @@
 import dataclasses
 import shutil
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -173,17 +173,19 @@ def _page(
     console: Console,
     graph: Graph,
     known: list[Answers] | None = None,
+    in_turn: bool = False,
 ) -> dict[str, Any]:
     """Write the page of a run into its folder, and what the phases took into its card.
 
-    `known` has what the run says, if it was trained just now; it is emptied.
+    `known` has what the run says, if it was trained just now; it is emptied. The graph is measured
+    beside other work, or `in_turn`, which takes less memory.
     """
     if options.report:
         from djgnn.report import page, run_data
 
         bar.stage("report")
         give_back()
-        with page.measured_beside(graph) as card_of:
+        with nullcontext() if in_turn else page.measured_beside(graph) as card_of:
             said = known.pop() if known else None
             data = run_data.load_run(options.out, said, choose_device(options.device), graph)
             del said
@@ -254,7 +256,7 @@ def run_fit(
     for line in next_lines(card, options.out):
         console.print(escape(line), soft_wrap=True)
     if group.first:
-        card = _page(card, options, bar, console, graph, known)
+        card = _page(card, options, bar, console, graph, known, not group.alone)
     if card["interrupted"]:
         console.print(
             "stopped early: the run holds the best epoch so far, of a mixture the experts trained "
@@ -332,6 +334,8 @@ def _train_and_write(
         more |= importance(graph, config, fitted, inputs, options.split, wanted, options.seed)
 
     said: list[Answers] = []
+    trained = (fitted.module, _shown(fitted.module, inputs)) if group.alone else None
+    del inputs  # a process that has only some rows needs them no longer
 
     def write() -> dict[str, Any]:
         with new_folder(options.out, options.overwrite or options.resume) as folder:
@@ -339,17 +343,14 @@ def _train_and_write(
                 recording.write(folder)
             asked_for = _asked(graph, config, options, sets)
             all_of = {**more, "fingerprint": asked_for, "phases": bar.phases.records()}
-            more_of = (promise, all_of, said.append)
+            more_of = (promise, all_of, said.append, not group.alone)
             card = write_run(folder, graph, config, fitted, result, options.seed, *more_of)
         if not fitted.interrupted:
             shutil.rmtree(place, ignore_errors=True)
         return card
 
     card = group.shared(write)
-    if group.alone:
-        trained = (fitted.module, _shown(fitted.module, inputs))
-        said = [dataclasses.replace(each, trained=trained) for each in said]
-    return card, said
+    return card, [dataclasses.replace(each, trained=trained) for each in said]
 
 
 def _shown(module: Any, inputs: tuple[Any, Any]) -> tuple[Any, Any]:

@@ -114,7 +114,8 @@ class Graph:
         if weight is None:
             weight = np.ones(self.num_edges, dtype=np.float32)
         shape = (self.num_nodes, self.num_nodes)
-        matrix = sp.csr_array(sp.coo_array((weight, tuple(self.edge_index)), shape=shape))
+        kind = sp.get_index_dtype(maxval=max(self.num_edges, self.num_nodes))
+        matrix = sp.csr_array(sp.coo_array((weight, tuple(self.edge_index.astype(kind))), shape))
         matrix.sum_duplicates()
         return matrix
 

@@ -123,8 +123,16 @@ class Mixed(nn.Module):
         """Some rows after the other: what is computed is several times what experts say."""
         rows = zip(*(torch.split(each, ROWS) for each in logits), strict=True)
         folds = repeat(None) if fold is None else torch.split(fold, ROWS)
-        parts = [compute(*block) for block in zip(rows, folds, strict=False)]
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=dim)
+        parts = (compute(*block) for block in zip(rows, folds, strict=False))
+        found, count, first = next(parts), logits[0].shape[0], 0
+        if found.shape[dim] == count:
+            return found
+        shape = [count if d == dim else size for d, size in enumerate(found.shape)]
+        whole = found.new_empty(shape)
+        for part in (found, *parts):
+            whole.narrow(dim, first, part.shape[dim]).copy_(part)
+            first += part.shape[dim]
+        return whole
 
     def influence(self, fold: Tensor | None = None) -> Tensor:
         """The weight of every expert for every node, with its part of the product's.

@@ -1,6 +1,6 @@
 """Numbers that describe the nodes of a graph, without a network."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,6 +28,8 @@ ROUNDING = 1e-9
 BLOCK, MANY_NODES, MANY_ENTRIES = 1 << 15, 100_000, 1 << 21
 """Rows that a thread works on at a time; nodes from which on A is decomposed on the device, and
 entries of a matrix from which on it is multiplied there."""
+COLUMNS = 16
+"""Of a product on a CPU that are computed at a time, in double precision."""
 POWER, FORMER_POWER = 0.25, 0.5
 """Of the degrees that edges are divided by before A is decomposed, and of version 1.0."""
 CPU = torch.device("cpu")
@@ -104,6 +106,12 @@ class Surroundings:
         """``rows @ dense``, see :func:`product`."""
         return product(rows, dense, self.device)
 
+    def columns_of(self, rows: sp.csr_array, dense: NDArray[Any]) -> Iterator[Floats]:
+        """The columns of :meth:`product`, on a CPU some after the others."""
+        width = COLUMNS if self.device.type == "cpu" else max(1, dense.shape[1])
+        for first in range(0, dense.shape[1], width):
+            yield self.product(rows, np.asarray(dense[:, first : first + width], np.float64))
+
     @cached_property
     def mean(self) -> sp.csr_array:
         """The means over all neighbours."""
@@ -118,13 +126,13 @@ class Surroundings:
         values = both.data * (both.data / totals(abs(both))[both.indices])
         return totals(sp.csr_array((values, both.indices, both.indptr), shape=both.shape))
 
-    def singular(self, directed: bool, width: int, device: torch.device) -> Floats:
+    def singular(self, directed: bool, width: int, device: torch.device) -> NDArray[np.float32]:
         """The result of :func:`singular_places`, which several experts need."""
         key = ("singular", directed)
         with sharing:
             if key not in self.made:
                 self.made[key] = singular_places(self.ways(directed), width, device)
-            found: Floats = self.made[key]
+            found: NDArray[np.float32] = self.made[key]
         return found
 
 
@@ -317,7 +325,7 @@ def label_shares(
 
 def singular_places(
     ways: Sequence[sp.csr_array], width: int, device: torch.device | str = "cpu"
-) -> Floats:
+) -> NDArray[np.float32]:
     r"""What places nodes by their edges: singular vectors of :math:`D^{-1/4} A \bar D^{-1/4}`.
 
     The rows of edges times the result, divided by the fourth roots of their sums, are the places.
@@ -335,7 +343,7 @@ def singular_places(
     roots = [inverse(np.asarray(rows.sum(axis=axis)).reshape(-1)) ** POWER for axis in (1, 0)]
     values = np.repeat(roots[0], np.diff(rows.indptr)) * rows.data * roots[1][rows.indices]
     scaled = sp.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
-    found = np.zeros((rows.shape[0], width * len(ways)))
+    found = np.zeros((rows.shape[0], width * len(ways)), dtype=np.float32)
     if not rows.nnz:
         return found
     if found.shape[0] < MANY_NODES:
@@ -356,15 +364,18 @@ def places(
     vectors: NDArray[Any],
     rows: Rows = EVERY,
     power: float = POWER,
-) -> Floats:
+) -> Iterator[Floats]:
     """Where some nodes are by their edges with known ones, see :func:`singular_places`.
 
     Shapes:
-        vectors ``[known, width * directions]``, result ``[rows, width * directions]``.
+        vectors ``[known, width * directions]``, results ``[rows, some columns]``, one beside the
+        other.
     """
-    known, ways, found = vectors.shape[0], near.ways(directed), []
+    known, ways = vectors.shape[0], near.ways(directed)
     for way, part in zip(ways, np.split(vectors, len(ways), axis=1), strict=True):
         own = some(way, rows)
         own = own if own.shape[1] == known else own[:, :known]
-        found.append((inverse(totals(own)) ** power)[:, None] * near.product(own, part))
-    return np.column_stack(found)
+        scale = (inverse(totals(own)) ** power)[:, None]
+        for columns in near.columns_of(own, part):
+            columns *= scale
+            yield columns

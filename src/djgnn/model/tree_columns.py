@@ -82,7 +82,8 @@ class TreeTable(PlainExpert):
         self.power.fill_(POWER)
         width = self.vectors.shape[1] // len(near.ways(self.directed))
         if width:
-            self.vectors.copy_(_stored(near.singular(self.directed, width, self.vectors.device)))
+            found = near.singular(self.directed, width, self.vectors.device)
+            self.vectors.copy_(torch.from_numpy(found))
 
     def observe_features(self, x: Any, near: Surroundings) -> None:
         """Learn the projection of wide features, which is the same for all experts."""
@@ -128,18 +129,22 @@ class TreeTable(PlainExpert):
         h, ways = self.reduced(x), near.ways(self.directed)
         yield h[rows]
         for mean in near.means(self.directed):
-            yield near.product(some(mean, rows), h)
+            yield from near.columns_of(some(mean, rows), h)
         degrees = (totals(way)[rows] for way in (*ways, near.both)[: 2 * len(ways) - 1])
         yield from map(np.log1p, degrees)
         yield from degree_profile(near, rows)
         known, prior = self.known_labels(h.shape[0]), self.prior.double().cpu().numpy()
         yield from label_shares(near, known, prior, self.directed, rows)
-        yield places(near, self.directed, self.vectors.cpu().numpy(), rows, float(self.power))
+        vectors = self.vectors.cpu().numpy()
+        yield from places(near, self.directed, vectors, rows, float(self.power))
 
     def examples(
-        self, table: NDArray[np.float32], seed: int = 0
-    ) -> tuple[NDArray[np.float32], NDArray[np.int64], Floats | None]:
-        """Rows of training nodes, their classes, and their weights if they differ."""
+        self, table: NDArray[np.float32], seed: int = 0, kind: type[np.floating[Any]] = np.float32
+    ) -> tuple[NDArray[np.floating[Any]], NDArray[np.int64], Floats | None]:
+        """Rows of training nodes, their classes, and their weights if they differ.
+
+        The rows are of the type that the learner works with, which then needs no copy of them.
+        """
         label = self.label.cpu().numpy()
         nodes = np.flatnonzero(label >= 0)
         y = label[nodes]
@@ -148,7 +153,10 @@ class TreeTable(PlainExpert):
             drawn = _drawn(y, seed)
             nodes, y = nodes[drawn], y[drawn]
         weight = (self.prior.double().cpu().numpy() * inverse(share))[y]
-        return table[nodes], y, None if np.allclose(weight, 1) else weight
+        rows = np.empty((table.shape[1], len(nodes)), dtype=kind)
+        for column, into in zip(table.T, rows, strict=True):
+            into[:] = column[nodes]
+        return rows.T, y, None if np.allclose(weight, 1) else weight
 
     def ranges(self) -> dict[str, tuple[float, float]]:
         """Trees refer to columns."""

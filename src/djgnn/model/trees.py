@@ -72,7 +72,7 @@ class BoostedTrees(TreeTable):
         if not self.rounds:
             self.observe(x, near)
         table = self.table(x, near)
-        rows, y, weights = self.examples(table, seed)
+        rows, y, weights = self.examples(table, seed, np.float64)
         if len(np.unique(y)) < 2:  # there is nothing to tell apart
             yield self.answer(self.begin(len(table)))
             return

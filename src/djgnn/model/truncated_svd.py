@@ -46,8 +46,8 @@ def leading_subspace(
     def squared(vectors: Tensor) -> Tensor:
         return csr_product(back, csr_product(forth, vectors))
 
-    start = np.random.default_rng(0).standard_normal((matrix.shape[1], width + MORE))
-    q = _basis(torch.from_numpy(start).to(device))
+    draw = np.random.default_rng(0).standard_normal
+    q = _basis(torch.from_numpy(draw((matrix.shape[1], width + MORE))).to(device))
     for degree in (*DEGREES, 0):
         image = csr_product(forth, q)
         squares, turn = torch.linalg.eigh(image.T @ image)
@@ -55,10 +55,14 @@ def leading_subspace(
             break
         half = max(float(squares[0]), NOTHING) / 2
         # T_1, T_2, ... of (A'A - half) / half, by their recurrence; the first product is there.
-        before, filtered = q, csr_product(back, image) / half - q
+        before, filtered = q, csr_product(back, image).div_(half).sub_(q)
+        del q, image
         for _ in range(degree - 1):
-            before, filtered = filtered, 2 * (squared(filtered) / half - filtered) - before
+            after = squared(filtered).div_(half).sub_(filtered).mul_(2).sub_(before)
+            before, filtered = filtered, after
+        del before
         q = _basis(filtered)
+        del filtered
     found: NDArray[np.float64] = (q @ turn[:, -width:].flip(1)).cpu().numpy()
     return found
 

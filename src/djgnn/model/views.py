@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -242,6 +243,18 @@ class SourceView(View):
         def homophilic(self) -> Operator: ...  # noqa: D102
         @property
         def reached(self) -> FeatureHops: ...  # noqa: D102
+        @property
+        def bounds(self) -> tuple[int, ...]: ...  # noqa: D102
+
+    def in_parts(self, count: int, device: torch.device) -> list[View]:
+        """The rows of a view of all nodes in so many parts, each with as many of every process."""
+        pairs = pairwise(self.bounds)
+        cuts = [[a + (b - a) * k // count for k in range(count + 1)] for a, b in pairs]
+        parts = (
+            torch.cat([torch.arange(own[k], own[k + 1], device=device) for own in cuts])
+            for k in range(count)
+        )
+        return [self.rows(part) for part in parts]
 
     def dense_features(self) -> Tensor:
         """Made once."""
@@ -303,6 +316,11 @@ class GraphView(SourceView):
     index: Tensor | None = None
     ranks: Tensor | None = None
     reached: FeatureHops = field(default_factory=FeatureHops)
+
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """All nodes are of one process."""
+        return 0, self.operators.num_nodes
 
     def rows(self, index: Tensor) -> GraphView:
         """Some rows of the same graph, with the same sources."""

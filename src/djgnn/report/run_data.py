@@ -157,7 +157,8 @@ def load_run(
         if isinstance(module, DJExperts):
             each = module.shares([*stored.by_network.values()], stored.fold)
             for name, share in zip(module.names, each.cpu().numpy(), strict=True):
-                shares[kind_of(name)] = shares.get(kind_of(name), 0) + share
+                kind = kind_of(name)
+                shares[kind] = shares[kind] + share if kind in shares else share
             order = dict.fromkeys(kind_of(member.name) for member in members(module))
             shares = {kind: shares[kind] for kind in order}
     return RunData(

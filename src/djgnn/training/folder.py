@@ -146,14 +146,15 @@ def write_run(
     promise: Promise | None = None,
     more: Mapping[str, Any] | None = None,
     on_answers: Callable[[Answers], None] | None = None,
+    in_turn: bool = False,
 ) -> dict[str, Any]:
     """Write a finished run into a folder (see :func:`new_folder`) and return its card.
 
     `more` are fields of the card that were found elsewhere; `on_answers` is given what the run
-    says about its nodes.
+    says about its nodes. Large files are written while others are made, which takes the memory of
+    all of them; or `in_turn`.
     """
-    # Large files are written while others are made.
-    with ThreadPoolExecutor(3) as beside:
+    with ThreadPoolExecutor(1 if in_turn else 3) as beside:
         stored = [
             beside.submit(_store_graph, folder, graph),
             beside.submit(_store_weights, folder, fitted.module),
@@ -161,6 +162,8 @@ def write_run(
         shares = fitted.calibration.probabilities(fitted.logits.cpu().numpy())
         held = held_out(graph, fitted, result.split)
         steps = beside.submit(write_next_steps, folder, graph, held, shares)
+        if in_turn:
+            beside.shutdown()
         card = run_card(graph, config, fitted, result, seed, promise)
         parts = parts_of(graph, fitted.module, result.split)
         anchors = parts.train if parts.train.any() else parts.val

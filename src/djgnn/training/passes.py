@@ -25,12 +25,14 @@ from djgnn.training.plain_passes import StepPasses
 from djgnn.training.targets import Targets
 
 Losses = tuple[Tensor, Tensor]
-PARTS = 4
+PARTS, MANY_SHARED = 4, 1 << 15
 
 
-def parts_of(num_nodes: int, device: torch.device) -> int:
+def parts_of(num_nodes: int, device: torch.device, alone: bool = True) -> int:
     """In how many parts all nodes are evaluated: embeddings of all jumps of many nodes would be the
-    largest tables of a run on a GPU."""
+    largest tables of a run on a GPU, and of a process that is there to save memory."""
+    if not alone:
+        return PARTS if num_nodes >= MANY_SHARED else 1
     return PARTS if device.type == "cuda" and num_nodes > MOST_NODES else 1
 
 
@@ -164,14 +166,10 @@ class ViewPasses(_Update):
     @torch.no_grad()
     def _parts(self) -> list[View]:
         """What is evaluated together."""
-        view, n = self.view, self.module.num_nodes
-        if self.module.pump is None or not isinstance(view, GraphView):
-            return [view]
-        device = view.operators.degree.device
-        size = -(-n // parts_of(n, device))
-        begins = range(0, n, size) if size < n else ()
-        found = [torch.arange(i, min(i + size, n), device=device) for i in begins]
-        return [view.rows(part) for part in found] or [view]
+        view: Any = self.view
+        device, alone = view.operators.degree.device, isinstance(view, GraphView)
+        count = parts_of(self.module.num_nodes, device, alone)
+        return [view] if self.module.pump is None or count == 1 else view.in_parts(count, device)
 
     @torch.no_grad()
     def added(self, nodes: Tensor) -> Tensor:

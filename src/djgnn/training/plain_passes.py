@@ -1,6 +1,6 @@
 """Passes of plain experts: an update learns from the labels of the training nodes, and no others.
 
-Of several processes the first one does the work and gives the others what it learned.
+Of several processes the first one does the work, has the expert, and gives the others its logits.
 """
 
 from collections.abc import Iterator
@@ -38,13 +38,12 @@ class StepPasses:
 
     def update(self, optimizer: Adam, generator: Generator | None) -> tuple[Tensor, Tensor]:
         """The next step."""
-        module, targets = self.module, self.targets
+        targets = self.targets
         seed = 0 if generator is None else generator.initial_seed()
         if self.graph.shared is at_once:
             self._logits = self._next(seed)
         else:
-            state, logits = self.graph.shared(lambda: self._state(self._next(seed)))
-            module.load_state_dict(state)
+            logits: Tensor = self.graph.shared(lambda: self._next(seed).cpu())
             self._logits = logits.to(targets.train.device)
         loss = F.cross_entropy(self._logits[targets.train], targets.train_y, targets.class_weight)
         return loss, torch.zeros_like(loss)
@@ -58,11 +57,6 @@ class StepPasses:
             self._steps = module.steps(*module.whole(self.x, self.graph), seed)
         found = next(self._steps, None)
         return self._logits if found is None else module.logits(found)
-
-    def _state(self, logits: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-        """What other processes need."""
-        state = self.module.state_dict()
-        return {key: value.cpu() for key, value in state.items()}, logits.cpu()
 
     def evaluate(self) -> Tensor:
         """Logits of all nodes."""

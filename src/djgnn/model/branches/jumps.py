@@ -9,7 +9,7 @@ from djgnn.filters import branch_ranks
 from djgnn.model.branches.base import Branch, glorot
 from djgnn.model.config import ModelConfig
 from djgnn.model.dropout import relu_dropout
-from djgnn.model.products import block_products, product
+from djgnn.model.products import block_products
 from djgnn.model.views import Encoding, View
 
 
@@ -17,9 +17,9 @@ class JumpBranches(Branch):
     r"""All jump branches, :math:`H^k = \mathrm{ReLU}(\hat J^k X W^k + b^k)`, in one product.
 
     With `num_nodes` the filters see hidden states in place of X, a layer over features and rows of
-    A, :math:`\mathrm{ReLU}(X W + A V + c)`. Features that are narrower than a branch are summed
-    before they are multiplied, as :math:`(\hat J^k X) W^k`: these are fewer sums, and no gradient
-    passes through them.
+    A, :math:`\mathrm{ReLU}(X W + A V + c)`. What is no wider than a branch, such as hidden states,
+    is summed before it is multiplied, as :math:`(\hat J^k X) W^k`: one table is summed in place of
+    one for each branch, and through sums of features no gradient passes.
 
     Args:
         in_channels: Number of features F.
@@ -75,8 +75,8 @@ class JumpBranches(Branch):
 
     @property
     def narrow(self) -> bool:
-        """Whether the filters see X itself."""
-        return self.inner is None and 0 < self.weight.shape[0] <= self.hidden_channels
+        """Whether the filters see X itself, or hidden states, and the weights what they sum."""
+        return 0 < self.weight.shape[0] <= self.hidden_channels
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -96,10 +96,8 @@ class JumpBranches(Branch):
 
     def encode(self, view: View) -> Tensor:
         """X W of all branches, side by side; X; or the hidden states before their activation."""
-        if self.narrow:
-            return view.dense_features()
         if self.inner is None:
-            return view.features @ self.weight
+            return view.dense_features() if self.narrow else view.features @ self.weight
         seen: Tensor = view.features @ self.inner["features"]
         seen = seen + view.source_rows @ self.inner["rows"]
         return seen.add_(self.inner["bias"])
@@ -109,7 +107,6 @@ class JumpBranches(Branch):
         (before, after), h = view.windows, encoding.parts[self.name]
         if self.inner is not None:
             h = relu_dropout(h.clone(), self.dropout, self.training, generator, before)
-            h = product(h, self.weight)
         h = view.aggregate(encoding.table, h, shared=self.narrow)
         if self.narrow:
             h = block_products(h, self.weight, self.num_branches)

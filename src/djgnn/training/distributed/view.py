@@ -100,6 +100,11 @@ class ShardView(SourceView):
     homophilic: HaloOperator
     reached: FeatureHops = field(default_factory=FeatureHops)
 
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """The first node of every process, and the number of all."""
+        return self.operators.shard.bounds
+
     def rows(self, index: Tensor) -> Self:
         """The own ones among some nodes.
 
