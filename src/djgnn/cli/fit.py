@@ -87,7 +87,7 @@ def fit_source(
         where = group.together(lambda: group.device(options.device))
         threads = group.shared(lambda: held.enter_context(suitable_threads(graph, where, before)))
         held.enter_context(suitable_threads(graph, where, threads))
-        card = group.shared(lambda: _finished(graph, config, options, bar))
+        card = group.shared(lambda: _finished(graph, config, options, bar, not group.alone))
         if card is None:
             card = run_fit(graph, config, options, group, bar, reading)
     return card, group.first
@@ -134,11 +134,11 @@ def _asked(graph: Graph, config: RunConfig, options: FitOptions, *more: Any) -> 
 
 
 def _finished(
-    graph: Graph, config: RunConfig, options: FitOptions, bar: Stages
+    graph: Graph, config: RunConfig, options: FitOptions, bar: Stages, in_turn: bool = False
 ) -> dict[str, Any] | None:
     """The card of this very run if it is to be resumed and trained already.
 
-    The page is made if it is wanted and was not finished.
+    The page is made if it is wanted and was not finished, `in_turn` as in :func:`_page`.
 
     Raises:
         InputError: If a run of other data, options or seed is there.
@@ -161,7 +161,7 @@ def _finished(
     shutil.rmtree(checkpoint_folder(out), ignore_errors=True)
     console = Console(highlight=False, quiet=options.quiet or options.as_json)
     if options.report and not is_sealed(out, card, REPORT):
-        return _page(card, options, bar, console, graph)
+        return _page(card, options, bar, console, graph, in_turn=in_turn)
     console.print(f"{escape(str(out))}: complete already, nothing to resume", soft_wrap=True)
     return card
 
@@ -332,6 +332,8 @@ def _train_and_write(
     if options.importance is not False and group.alone:
         wanted = bool(options.importance)
         more |= importance(graph, config, fitted, inputs, options.split, wanted, options.seed)
+    elif options.importance:
+        more["importance_note"] = "importance of features: not measured in several processes"
 
     said: list[Answers] = []
     trained = (fitted.module, _shown(fitted.module, inputs)) if group.alone else None

@@ -114,7 +114,7 @@ class Graph:
         if weight is None:
             weight = np.ones(self.num_edges, dtype=np.float32)
         shape = (self.num_nodes, self.num_nodes)
-        kind = sp.get_index_dtype(maxval=max(self.num_edges, self.num_nodes))
+        kind = np.int32 if max(self.num_edges, self.num_nodes) < 2**31 else np.int64
         matrix = sp.csr_array(sp.coo_array((weight, tuple(self.edge_index.astype(kind))), shape))
         matrix.sum_duplicates()
         return matrix

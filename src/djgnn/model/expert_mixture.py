@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 import torch
@@ -129,7 +129,7 @@ class Mixed(nn.Module):
             return found
         shape = [count if d == dim else size for d, size in enumerate(found.shape)]
         whole = found.new_empty(shape)
-        for part in (found, *parts):
+        for part in chain((found,), parts):
             whole.narrow(dim, first, part.shape[dim]).copy_(part)
             first += part.shape[dim]
         return whole

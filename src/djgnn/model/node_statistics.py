@@ -108,9 +108,11 @@ class Surroundings:
 
     def columns_of(self, rows: sp.csr_array, dense: NDArray[Any]) -> Iterator[Floats]:
         """The columns of :meth:`product`, on a CPU some after the others."""
-        width = COLUMNS if self.device.type == "cpu" else max(1, dense.shape[1])
-        for first in range(0, dense.shape[1], width):
-            yield self.product(rows, np.asarray(dense[:, first : first + width], np.float64))
+        if self.device.type != "cpu":
+            yield self.product(rows, dense)
+            return
+        for first in range(0, dense.shape[1], COLUMNS):
+            yield self.product(rows, np.asarray(dense[:, first : first + COLUMNS], np.float64))
 
     @cached_property
     def mean(self) -> sp.csr_array:

@@ -58,8 +58,10 @@ def leading_subspace(
         before, filtered = q, csr_product(back, image).div_(half).sub_(q)
         del q, image
         for _ in range(degree - 1):
-            after = squared(filtered).div_(half).sub_(filtered).mul_(2).sub_(before)
-            before, filtered = filtered, after
+            before, filtered = (
+                filtered,
+                squared(filtered).div_(half).sub_(filtered).mul_(2).sub_(before),
+            )
         del before
         q = _basis(filtered)
         del filtered

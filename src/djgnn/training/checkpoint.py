@@ -115,8 +115,8 @@ class Checkpoint:
         every: Seconds between two writings, more where writing would take a tenth of the time; 0
             writes after every epoch.
         group: The processes of the run. The first one reads and writes the file, the others need
-            not see its disk; as the state is the same on all, another number of processes may
-            resume the run.
+            not see its disk; as the first one has all of the state, another number of processes
+            may resume the run.
     """
 
     def __init__(

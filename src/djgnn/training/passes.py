@@ -169,7 +169,8 @@ class ViewPasses(_Update):
         view: Any = self.view
         device, alone = view.operators.degree.device, isinstance(view, GraphView)
         count = parts_of(self.module.num_nodes, device, alone)
-        return [view] if self.module.pump is None or count == 1 else view.in_parts(count, device)
+        whole = count == 1 or not self.module.in_batches or self.module.pump is None
+        return [view] if whole else view.in_parts(count, device)
 
     @torch.no_grad()
     def added(self, nodes: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ class Branch(nn.Module):
     ``view.features @ W``                ``view.own_rows(h)`` (the node itself), or
                                          ``view.aggregate(encoding.table, h)`` (the filters)
     ``view.dense_features()``            ``view.aggregate(encoding.table, h, shared=True)``
-                                         (the filters of narrow features)
+                                         (the filters, one table for all jumps)
     ``view.hop(W, b)``                   ``view.hop_rows(h)`` (one hop on the graph)
     ``view.hop(W, b, further=1)``        ``view.propagate(view.inner(name, h, f))`` (two hops)
     ``view.hops(W, width)``              ``view.hop_blocks(f(h) @ V, width)`` (several hops twice,

@@ -1,4 +1,4 @@
-"""Training over many processes: rows of the graph are shared out, weights are the same on all."""
+"""Training over many processes: rows of the graph are shared out, networks are the same on all."""
 
 from djgnn.training.distributed.group import Group, join
 

@@ -171,7 +171,7 @@ class ShardView(SourceView):
         return scaled_degrees(degree[shard.first : shard.last], degree)
 
     def aggregate(self, table: FilterTable, h: Tensor, shared: bool = False) -> Tensor:
-        """As :func:`djgnn.filters.aggregate`, with the rows of X W that other processes have.
+        """As :func:`djgnn.filters.aggregate`, with the rows of h that other processes have.
 
         Of every branch only those rows are fetched that an entry of its filter names, each once,
         and once more for the gradient: all branches together would be most of the graph.
