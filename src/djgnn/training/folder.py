@@ -162,7 +162,7 @@ def write_run(
         shares = fitted.calibration.probabilities(fitted.logits.cpu().numpy())
         held = held_out(graph, fitted, result.split)
         steps = beside.submit(write_next_steps, folder, graph, held, shares)
-        if in_turn:
+        if in_turn:  # wait for all of them
             beside.shutdown()
         card = run_card(graph, config, fitted, result, seed, promise)
         parts = parts_of(graph, fitted.module, result.split)

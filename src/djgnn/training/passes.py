@@ -26,6 +26,7 @@ from djgnn.training.targets import Targets
 
 Losses = tuple[Tensor, Tensor]
 PARTS, MANY_SHARED = 4, 1 << 15
+"""Parts of an evaluation, and nodes from which on several processes evaluate in parts."""
 
 
 def parts_of(num_nodes: int, device: torch.device, alone: bool = True) -> int:
